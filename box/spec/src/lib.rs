@@ -1,0 +1,14 @@
+//! The words that cross a process boundary: what a box and the house say to each other on the claim.
+//!
+//! No I/O, no clock, no async: a value of this crate means the same on both sides of the door.
+
+pub mod names;
+pub mod agent;
+pub mod claim;
+pub mod report;
+pub mod wire;
+
+pub use agent::{Agent, Provider};
+pub use claim::{Attestation, Claim, ClaimReason, ClaimRefused, CredentialKind, FromBox, FromHouse, Sentinel, Spec};
+pub use names::{BoxId, Fingerprint, NameFault, RunId, RunToken};
+pub use report::{EndedBy, Report, RunVerdict, Settled, StdoutRecord};

@@ -1,0 +1,28 @@
+//! The names on the wire between boxd and the door. `docs/door.md` tells how they are used.
+
+/// The version of the claim protocol.
+pub const PROTOCOL: u32 = 1;
+/// `POST` here with a [`crate::Claim`] and the upgrade below; answered `101`, then JSON lines both ways.
+pub const CLAIM_PATH: &str = "/claim";
+/// The `Upgrade` token of a claim.
+pub const CLAIM_UPGRADE: &str = "boxgate-claim";
+/// `GET` here without a token tells the identity of the house: [`crate::wire::Identity`].
+pub const HEALTH_PATH: &str = "/healthz";
+/// Header of a refusal: its reason, from a closed list.
+pub const REASON_HEADER: &str = "x-boxgate-reason";
+/// Header of a refusal: the status that it would have had away from a model route.
+pub const STATUS_HEADER: &str = "x-boxgate-status";
+/// The longest line on the claim, in bytes, the line feed included.
+pub const LINE_LIMIT: usize = 64 * 1024;
+/// The password part of the proxy credential. Only the user name (the run token) counts.
+pub const TOKEN_PASSWORD: &str = "x";
+/// Every sentinel contains this text.
+pub const SENTINEL_MARK: &str = "boxgate-sentinel";
+
+/// What `GET /healthz` on a door says without any token.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Identity {
+    pub house: crate::Fingerprint,
+    pub box_id: crate::BoxId,
+    pub protocol: u32,
+}

@@ -1,0 +1,21 @@
+//! The gateway: the one door through which anything leaves a box.
+//!
+//! Read [`flow`] first: it is the journey of one request and the only file that calls the steps.
+//! The modules stand in the order in which that journey meets them; parts follow the steps.
+
+pub mod config;
+pub mod house;
+pub mod flow;
+
+pub mod policy;
+pub mod runs;
+pub mod ledger;
+pub mod vault;
+pub mod dial;
+pub mod ca;
+pub mod tls;
+pub mod host;
+pub mod refusal;
+pub mod drain;
+pub mod files;
+pub mod cli;

@@ -1,0 +1,1 @@
+//! The loopback end of the wire.
