@@ -1,1 +1,284 @@
-//! (to be written)
+//! Refusals: why something was not let through, once for outside and once for inside.
+
+use std::fmt;
+
+use http::StatusCode;
+
+use crate::host::Target;
+
+/// A "no". The outside sentence may be read by the box; the inside one is for the ledger and the operator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    reason: Reason,
+    outside: String,
+    hint: String,
+    inside: String,
+    grant: Option<String>,
+}
+
+/// A refusal on its way to be heard: where the box wanted to go, and the "no".
+/// There is nothing in it to inject or to relay.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    pub target: Option<Target>,
+    pub refusal: Refusal,
+}
+
+/// The closed list of reasons. The code is what stands in the ledger and in `x-boxgate-reason`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Reason {
+    NoRunToken,
+    BadAuthority,
+    BadRequest,
+    HeadTooLarge,
+    HeadLate,
+    TooMany,
+    NotTls,
+    HandshakeFailed,
+    SniMismatch,
+    HostMismatch,
+    PortRefused,
+    AddressRefused,
+    NoGrant,
+    MethodNever,
+    UpgradeRefused,
+    SentinelAstray,
+    DurableCredential,
+    CredentialOutage,
+    CredentialRejected,
+    LedgerDown,
+    UpstreamUnreachable,
+    UpstreamUntrusted,
+    UpstreamFailed,
+    Draining,
+    RunOver,
+    ClaimRefused,
+    ReportRefused,
+    ReattachRefused,
+}
+
+impl Refusal {
+    /// `outside` is one sentence for the box, `inside` one for the operator; neither holds a credential.
+    pub fn new(reason: Reason, outside: impl Into<String>, inside: impl Into<String>) -> Self {
+        Self { reason, outside: outside.into(), hint: reason.hint().to_owned(), inside: inside.into(), grant: None }
+    }
+
+    /// The same, with a hint that fits the case better than the reason's own.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// The same, naming the grant that decided or nearly matched.
+    #[must_use]
+    pub fn with_grant(mut self, grant: impl Into<String>) -> Self {
+        self.grant = Some(grant.into());
+        self
+    }
+
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    #[must_use]
+    pub fn outside(&self) -> &str {
+        &self.outside
+    }
+
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+
+    #[must_use]
+    pub fn inside(&self) -> &str {
+        &self.inside
+    }
+
+    #[must_use]
+    pub fn grant(&self) -> Option<&str> {
+        self.grant.as_deref()
+    }
+}
+
+impl Told {
+    #[must_use]
+    pub const fn new(target: Option<Target>, refusal: Refusal) -> Self {
+        Self { target, refusal }
+    }
+}
+
+impl Reason {
+    pub const ALL: [Self; 28] = [
+        Self::NoRunToken,
+        Self::BadAuthority,
+        Self::BadRequest,
+        Self::HeadTooLarge,
+        Self::HeadLate,
+        Self::TooMany,
+        Self::NotTls,
+        Self::HandshakeFailed,
+        Self::SniMismatch,
+        Self::HostMismatch,
+        Self::PortRefused,
+        Self::AddressRefused,
+        Self::NoGrant,
+        Self::MethodNever,
+        Self::UpgradeRefused,
+        Self::SentinelAstray,
+        Self::DurableCredential,
+        Self::CredentialOutage,
+        Self::CredentialRejected,
+        Self::LedgerDown,
+        Self::UpstreamUnreachable,
+        Self::UpstreamUntrusted,
+        Self::UpstreamFailed,
+        Self::Draining,
+        Self::RunOver,
+        Self::ClaimRefused,
+        Self::ReportRefused,
+        Self::ReattachRefused,
+    ];
+
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NoRunToken => "no-run-token",
+            Self::BadAuthority => "bad-authority",
+            Self::BadRequest => "bad-request",
+            Self::HeadTooLarge => "head-too-large",
+            Self::HeadLate => "head-late",
+            Self::TooMany => "too-many",
+            Self::NotTls => "not-tls",
+            Self::HandshakeFailed => "handshake-failed",
+            Self::SniMismatch => "sni-mismatch",
+            Self::HostMismatch => "host-mismatch",
+            Self::PortRefused => "port-refused",
+            Self::AddressRefused => "address-refused",
+            Self::NoGrant => "no-grant",
+            Self::MethodNever => "method-never",
+            Self::UpgradeRefused => "upgrade-refused",
+            Self::SentinelAstray => "sentinel-astray",
+            Self::DurableCredential => "durable-credential",
+            Self::CredentialOutage => "credential-outage",
+            Self::CredentialRejected => "credential-rejected",
+            Self::LedgerDown => "ledger-down",
+            Self::UpstreamUnreachable => "upstream-unreachable",
+            Self::UpstreamUntrusted => "upstream-untrusted",
+            Self::UpstreamFailed => "upstream-failed",
+            Self::Draining => "draining",
+            Self::RunOver => "run-over",
+            Self::ClaimRefused => "claim-refused",
+            Self::ReportRefused => "report-refused",
+            Self::ReattachRefused => "reattach-refused",
+        }
+    }
+
+    /// The status that tells the truth (RFC 9110 §15); model routes hear 400 instead, see `docs/reasons.md`.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::NoRunToken => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+            Self::BadAuthority | Self::BadRequest | Self::NotTls | Self::HandshakeFailed => StatusCode::BAD_REQUEST,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::HeadLate => StatusCode::REQUEST_TIMEOUT,
+            Self::SniMismatch | Self::HostMismatch => StatusCode::MISDIRECTED_REQUEST,
+            Self::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
+            Self::PortRefused | Self::AddressRefused | Self::NoGrant | Self::SentinelAstray | Self::DurableCredential | Self::RunOver => StatusCode::FORBIDDEN,
+            Self::MethodNever => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooMany | Self::CredentialOutage | Self::CredentialRejected | Self::LedgerDown | Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
+            Self::UpstreamUnreachable | Self::UpstreamUntrusted | Self::UpstreamFailed => StatusCode::BAD_GATEWAY,
+            Self::ClaimRefused | Self::ReportRefused | Self::ReattachRefused => StatusCode::CONFLICT,
+        }
+    }
+
+    /// Whether the house said no, rather than failed to do what it had allowed.
+    /// Only these count against a run.
+    #[must_use]
+    pub const fn is_policy(self) -> bool {
+        match self {
+            Self::NoRunToken
+            | Self::BadAuthority
+            | Self::BadRequest
+            | Self::NotTls
+            | Self::SniMismatch
+            | Self::HostMismatch
+            | Self::PortRefused
+            | Self::AddressRefused
+            | Self::NoGrant
+            | Self::MethodNever
+            | Self::UpgradeRefused
+            | Self::SentinelAstray
+            | Self::DurableCredential
+            | Self::RunOver
+            | Self::ClaimRefused
+            | Self::ReportRefused
+            | Self::ReattachRefused => true,
+            Self::HeadTooLarge
+            | Self::HeadLate
+            | Self::TooMany
+            | Self::HandshakeFailed
+            | Self::CredentialOutage
+            | Self::CredentialRejected
+            | Self::LedgerDown
+            | Self::UpstreamUnreachable
+            | Self::UpstreamUntrusted
+            | Self::UpstreamFailed
+            | Self::Draining => false,
+        }
+    }
+
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::NoRunToken => "requests come through the box's own loopback proxy, which holds the run's token",
+            Self::BadAuthority => "the target must be host:port, with a port from 1 to 65535",
+            Self::BadRequest => "send a well-formed HTTP/1.1 request",
+            Self::HeadTooLarge => "send a smaller request head",
+            Self::HeadLate => "send the whole request head at once",
+            Self::TooMany => "wait for open requests of this box to end, or raise the limit in the house's configuration",
+            Self::NotTls => "only TLS is spoken after CONNECT",
+            Self::HandshakeFailed => "the client must trust the house's certificate: see NODE_EXTRA_CA_CERTS and SSL_CERT_FILE in the box",
+            Self::SniMismatch => "the TLS server name must be the host of CONNECT",
+            Self::HostMismatch => "the Host header must be the host of CONNECT, once",
+            Self::PortRefused | Self::NoGrant => "this is policy, not an outage: an operator can add a [[grant]] to the house's configuration",
+            Self::AddressRefused => "private, loopback and metadata addresses need a grant that names them",
+            Self::MethodNever => "TRACE is never forwarded",
+            Self::UpgradeRefused => "use plain requests; upgrades are not granted here",
+            Self::SentinelAstray => "the box's stand-in credential is only for its own provider",
+            Self::DurableCredential => "no grant can allow turning a credential into a durable one",
+            Self::CredentialOutage => "this is an outage of the house, not policy: an operator must supply the credential (gateway status names it)",
+            Self::CredentialRejected => "this is an outage of the house, not policy: an operator must renew the credential (gateway status names it)",
+            Self::LedgerDown => "this is an outage of the house, not policy: its ledger cannot be written, an operator must free space",
+            Self::UpstreamUnreachable | Self::UpstreamFailed => "the host beyond the gateway did not answer properly; this is no policy",
+            Self::UpstreamUntrusted => "the host's certificate did not verify; a private CA needs upstream_ca in its grant",
+            Self::Draining => "the house is restarting; try again in a moment",
+            Self::RunOver => "the run has ended, and with it what it was allowed",
+            Self::ClaimRefused | Self::ReportRefused | Self::ReattachRefused => "one run holds a door, and only its own claim may speak for it",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Reason;
+
+    #[test]
+    fn every_reason_has_a_code_of_its_own_and_a_hint() {
+        let codes: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.code()).collect();
+        assert_eq!(codes.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            assert!(!reason.hint().is_empty(), "{reason}");
+            assert!(reason.status().is_client_error() || reason.status().is_server_error(), "{reason}");
+        }
+    }
+}
