@@ -1,1 +1,326 @@
-//! (to be written)
+//! The policy: ordered grants, first match wins, and none is a refusal. Pure; nothing here looks anything up.
+
+pub mod host_pattern;
+pub mod path;
+pub mod providers;
+pub mod carriers;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use box_spec::{BoxId, Provider};
+use http::Method;
+
+use crate::host::{Host, Target};
+use crate::tls::UpstreamCa;
+use crate::vault::SecretName;
+
+pub use host_pattern::HostPattern;
+pub use path::{NormalPath, PathFault, PathPrefix};
+pub use providers::{LocalRoute, local_route};
+
+/// Everything that any box is allowed. Empty allows nothing.
+#[derive(Debug, Default)]
+pub struct Policy {
+    grants: Vec<Arc<Grant>>,
+}
+
+/// One permission: whom it is for, what it matches, and what is done with what it lets through.
+#[derive(Debug)]
+pub struct Grant {
+    pub name: GrantName,
+    /// Put in the place of what the box sent; `None` injects nothing.
+    pub secret: Option<SecretName>,
+    /// Set where every host of the grant is a model host, so that refusals take the provider's error shape.
+    pub model_route: Option<Provider>,
+    /// Dialled instead of what the host resolves to, unscreened. SNI, Host and certificate stay the target's.
+    pub unsafe_dial: Option<SocketAddr>,
+    /// The only roots that the upstream's certificate may lead to; `None` takes the system's.
+    pub upstream_ca: Option<UpstreamCa>,
+    /// Leaves the box's own credentials in place (`unsafe_keep_credentials`).
+    pub keeps_credentials: bool,
+    matching: Matching,
+}
+
+/// What a grant matches. All fields must hold.
+#[derive(Debug)]
+pub struct Matching {
+    pub boxes: Boxes,
+    pub hosts: Vec<HostPattern>,
+    /// `None`: 443 under TLS, 80 in plain.
+    pub ports: Option<BTreeSet<u16>>,
+    /// `None`: any but TRACE and CONNECT.
+    pub methods: Option<Vec<Method>>,
+    /// `None`: any.
+    pub paths: Option<Vec<PathPrefix>>,
+    /// Whether `http://` is allowed too.
+    pub plain: bool,
+}
+
+/// The boxes that a grant is for.
+#[derive(Debug)]
+pub enum Boxes {
+    All,
+    Only(BTreeSet<BoxId>),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct GrantName(Arc<str>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scheme {
+    Https,
+    Http,
+}
+
+/// One question to the policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    pub box_id: &'a BoxId,
+    pub target: &'a Target,
+    pub scheme: Scheme,
+    pub method: &'a Method,
+    pub path: &'a NormalPath,
+}
+
+#[derive(Debug)]
+pub enum Found<'a> {
+    Grant(&'a Arc<Grant>),
+    /// No grant matched; this one of the same box and host came closest.
+    NearMiss {
+        grant: &'a Arc<Grant>,
+        missed: Missed,
+    },
+    Nothing,
+}
+
+/// What a near miss missed, the farthest first. A scheme that is not granted counts as its port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Missed {
+    Port,
+    Path,
+    Method,
+}
+
+/// How far a grant agrees with an ask.
+enum Fit {
+    Whole,
+    Missed(Missed),
+    None,
+}
+
+impl Policy {
+    #[must_use]
+    pub fn new(grants: Vec<Grant>) -> Self {
+        Self {
+            grants: grants.into_iter().map(Arc::new).collect(),
+        }
+    }
+
+    /// The first grant that matches, else what came closest.
+    #[must_use]
+    pub fn find<'a>(&'a self, ask: &Ask<'_>) -> Found<'a> {
+        let mut nearest: Option<(Missed, &Arc<Grant>)> = None;
+        for grant in &self.grants {
+            match grant.fit(ask) {
+                Fit::Whole => return Found::Grant(grant),
+                Fit::Missed(missed) if nearest.is_none_or(|(before, _)| missed > before) => {
+                    nearest = Some((missed, grant))
+                }
+                Fit::Missed(_) | Fit::None => {}
+            }
+        }
+        nearest.map_or(Found::Nothing, |(missed, grant)| Found::NearMiss {
+            grant,
+            missed,
+        })
+    }
+
+    /// Whether the door may be opened toward this port: the scheme's own port always (the refusal is then said inside),
+    /// any other only where a grant of this box names it for this host.
+    #[must_use]
+    pub fn opens_port(&self, box_id: &BoxId, target: &Target, scheme: Scheme) -> bool {
+        target.port() == scheme.default_port()
+            || self.grants.iter().any(|grant| {
+                grant.is_for(box_id, target.host()) && grant.matching.opens(target.port(), scheme)
+            })
+    }
+
+    /// The provider whose model host this is: refusals toward it take the provider's error shape.
+    #[must_use]
+    pub fn model_host(&self, target: &Target) -> Option<Provider> {
+        providers::model_host(target.host())
+    }
+
+    /// The grants in their order.
+    #[must_use]
+    pub fn grants(&self) -> &[Arc<Grant>] {
+        &self.grants
+    }
+}
+
+impl Grant {
+    /// A grant that matches and does nothing more; the caller sets what it does besides.
+    #[must_use]
+    pub const fn new(name: GrantName, matching: Matching) -> Self {
+        Self {
+            name,
+            secret: None,
+            model_route: None,
+            unsafe_dial: None,
+            upstream_ca: None,
+            keeps_credentials: false,
+            matching,
+        }
+    }
+
+    /// The address to dial without screening: `unsafe_dial`, or a target that is an address which this grant names by itself.
+    #[must_use]
+    pub fn dial_instead(&self, target: &Target) -> Option<SocketAddr> {
+        self.unsafe_dial.or_else(|| match target.host() {
+            Host::Address(address)
+                if self
+                    .matching
+                    .hosts
+                    .contains(&HostPattern::Exact(target.host().clone())) =>
+            {
+                Some(SocketAddr::new(*address, target.port()))
+            }
+            Host::Address(_) | Host::Name(_) => None,
+        })
+    }
+
+    fn is_for(&self, box_id: &BoxId, host: &Host) -> bool {
+        self.matching.boxes.include(box_id)
+            && self
+                .matching
+                .hosts
+                .iter()
+                .any(|pattern| pattern.matches(host))
+    }
+
+    fn fit(&self, ask: &Ask<'_>) -> Fit {
+        let Ask {
+            box_id,
+            target,
+            scheme,
+            method,
+            path,
+        } = *ask;
+        if !self.is_for(box_id, target.host()) {
+            return Fit::None;
+        }
+        // A secret never travels in plain, whatever the configuration says.
+        if !self.matching.opens(target.port(), scheme)
+            || (scheme == Scheme::Http && self.secret.is_some())
+        {
+            return Fit::Missed(Missed::Port);
+        }
+        if self
+            .matching
+            .paths
+            .as_ref()
+            .is_some_and(|prefixes| !prefixes.iter().any(|prefix| path.has_prefix(prefix)))
+        {
+            return Fit::Missed(Missed::Path);
+        }
+        if self.matching.takes(method) {
+            Fit::Whole
+        } else {
+            Fit::Missed(Missed::Method)
+        }
+    }
+}
+
+impl Matching {
+    fn opens(&self, port: u16, scheme: Scheme) -> bool {
+        let scheme_is_granted = scheme == Scheme::Https || self.plain;
+        scheme_is_granted
+            && self
+                .ports
+                .as_ref()
+                .map_or(port == scheme.default_port(), |ports| ports.contains(&port))
+    }
+
+    fn takes(&self, method: &Method) -> bool {
+        // Methods are case-sensitive on the wire, and what arrives in lower case is some other method to the upstream;
+        // it is granted with its upper-case name, so that a refusal never hangs on spelling.
+        let never = method.as_str().eq_ignore_ascii_case("TRACE")
+            || method.as_str().eq_ignore_ascii_case("CONNECT");
+        !never
+            && self.methods.as_ref().is_none_or(|methods| {
+                methods
+                    .iter()
+                    .any(|granted| granted.as_str().eq_ignore_ascii_case(method.as_str()))
+            })
+    }
+}
+
+impl Boxes {
+    #[must_use]
+    pub fn include(&self, box_id: &BoxId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(ids) => ids.contains(box_id),
+        }
+    }
+}
+
+impl Scheme {
+    #[must_use]
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Https => 443,
+            Self::Http => 80,
+        }
+    }
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+        }
+    }
+}
+
+impl Missed {
+    /// The word for a hint: "the grant does not cover this …".
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Port => "port",
+            Self::Path => "path",
+            Self::Method => "method",
+        }
+    }
+}
+
+impl GrantName {
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for GrantName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! Paths in all the readings that a server could give them; a prefix holds only if it holds in every one.
+
+/// The path of a request, without its query, beside every reading of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NormalPath {
+    raw: String,
+    /// As it came, and decoded once, twice … until nothing is left to decode; each with dot segments collapsed,
+    /// with and without empty segments. No duplicates.
+    readings: Vec<String>,
+    /// What a server that drops `;parameters` or takes a backslash for a slash could still make of it.
+    loose_readings: Vec<String>,
+}
+
+/// A path prefix of a grant: plain, absolute, and taken at segment borders.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathPrefix(String);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum PathFault {
+    #[error("the path does not begin with a slash")]
+    NotAbsolute,
+    #[error("the path holds a query or a fragment")]
+    NotOnlyPath,
+    #[error("the path holds a control character or a byte that is no printable ASCII")]
+    Unprintable,
+    #[error("the path holds a percent-escape that is none")]
+    BadEscape,
+    #[error("the path is escaped more than {DEEPEST_ESCAPE} times over")]
+    TooDeep,
+    #[error("a prefix holds dot segments, escapes, `;`, a backslash or an empty segment")]
+    OddPrefix,
+}
+
+impl NormalPath {
+    /// Reads a path without query (`uri.path()`).
+    pub fn parse(raw: &str) -> Result<Self, PathFault> {
+        if !raw.starts_with('/') {
+            return Err(PathFault::NotAbsolute);
+        }
+        if raw.contains(['?', '#']) {
+            return Err(PathFault::NotOnlyPath);
+        }
+        if !raw.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(PathFault::Unprintable);
+        }
+        let mut path = Self {
+            raw: raw.to_owned(),
+            readings: Vec::new(),
+            loose_readings: Vec::new(),
+        };
+        for reading in decodings(raw)? {
+            path.add(&reading);
+        }
+        Ok(path)
+    }
+
+    /// The path as it came: what is sent on.
+    #[must_use]
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// Whether the path lies at or below the prefix in every reading. What holds only in some is no match.
+    #[must_use]
+    pub fn has_prefix(&self, prefix: &PathPrefix) -> bool {
+        self.every_reading().all(|reading| prefix.covers(reading))
+    }
+
+    /// Whether every reading of the path is exactly this one. For what the gateway answers by itself.
+    #[must_use]
+    pub fn is(&self, path: &str) -> bool {
+        self.every_reading().all(|reading| reading == path)
+    }
+
+    /// Whether every reading of the path begins like this and goes on.
+    #[must_use]
+    pub fn begins(&self, start: &str) -> bool {
+        self.every_reading()
+            .all(|reading| reading.len() > start.len() && reading.starts_with(start))
+    }
+
+    /// Whether some reading of the path, in any case, fulfils this. For what is refused whatever a grant says.
+    #[must_use]
+    pub fn could_be(&self, test: impl Fn(&str) -> bool) -> bool {
+        self.every_reading()
+            .any(|reading| test(&reading.to_ascii_lowercase()))
+    }
+
+    fn every_reading(&self) -> impl Iterator<Item = &str> {
+        self.readings
+            .iter()
+            .chain(&self.loose_readings)
+            .map(String::as_str)
+    }
+
+    fn add(&mut self, reading: &str) {
+        for keeps_empty in [true, false] {
+            push_new(
+                &mut self.readings,
+                collapse(reading.split('/'), keeps_empty),
+            );
+        }
+        if is_devious(reading) {
+            let slashed = reading.replace('\\', "/");
+            let bare = slashed
+                .split('/')
+                .map(|segment| segment.split(';').next().unwrap_or_default());
+            push_new(&mut self.loose_readings, collapse(bare, false));
+            push_new(
+                &mut self.loose_readings,
+                collapse(slashed.split('/'), false),
+            );
+        }
+    }
+}
+
+impl PathPrefix {
+    pub fn parse(text: &str) -> Result<Self, PathFault> {
+        if !text.starts_with('/') {
+            return Err(PathFault::NotAbsolute);
+        }
+        let path = NormalPath::parse(text)?;
+        let plain = path.readings == [text]
+            && path.loose_readings.is_empty()
+            && !text.contains(['%', ';', '\\']);
+        if plain {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(PathFault::OddPrefix)
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn covers(&self, path: &str) -> bool {
+        path.strip_prefix(self.0.as_str())
+            .is_some_and(|rest| rest.is_empty() || self.0.ends_with('/') || rest.starts_with('/'))
+    }
+}
+
+/// The text as it came, then decoded again and again until it stays the same.
+fn decodings(raw: &str) -> Result<Vec<String>, PathFault> {
+    let mut all = vec![raw.to_owned()];
+    let mut current = raw.to_owned();
+    for depth in 0..=DEEPEST_ESCAPE {
+        // Only the first level must be well formed: `%25` may well stand for a percent sign.
+        let next = decode(&current, depth == 0)?;
+        if next == current {
+            return Ok(all);
+        }
+        all.push(next.clone());
+        current = next;
+    }
+    Err(PathFault::TooDeep)
+}
+
+fn decode(text: &str, strict: bool) -> Result<String, PathFault> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escape = if *first == b'%' {
+            after
+                .first_chunk::<2>()
+                .and_then(|[high, low]| Some(hex(*high)? << 4 | hex(*low)?))
+        } else {
+            None
+        };
+        match escape {
+            Some(byte) if byte < b' ' || byte == 0x7f => return Err(PathFault::Unprintable),
+            Some(byte) => bytes.push(byte),
+            None if *first == b'%' && strict => return Err(PathFault::BadEscape),
+            None => bytes.push(*first),
+        }
+        rest = if escape.is_some() { &after[2..] } else { after };
+    }
+    // Overlong forms of a slash or a dot are no UTF-8.
+    String::from_utf8(bytes).map_err(|_| PathFault::Unprintable)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|value| u8::try_from(value).ok())
+}
+
+/// Joins segments again without `.` and `..`; the first segment is the empty one before the leading slash.
+fn collapse<'a>(segments: impl Iterator<Item = &'a str>, keeps_empty: bool) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut ends_in_slash = false;
+    for segment in segments.skip(1) {
+        ends_in_slash = matches!(segment, "" | "." | "..");
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            "" if !keeps_empty => {}
+            segment => kept.push(segment),
+        }
+    }
+    let mut path = String::from("/");
+    path.push_str(&kept.join("/"));
+    // With empty segments kept, a last one has already become the closing slash.
+    if ends_in_slash && !path.ends_with('/') {
+        path.push('/');
+    }
+    path
+}
+
+/// A backslash, or a segment whose parameter hides dots: `..;x`.
+fn is_devious(reading: &str) -> bool {
+    reading.contains(['\\', ';'])
+}
+
+fn push_new(readings: &mut Vec<String>, reading: String) {
+    if !readings.contains(&reading) {
+        readings.push(reading);
+    }
+}
+
+/// Nobody escapes a path five times; each round costs a pass over it.
+const DEEPEST_ESCAPE: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::{NormalPath, PathFault, PathPrefix};
+
+    fn holds(path: &str, prefix: &str) -> bool {
+        NormalPath::parse(path)
+            .expect("a path")
+            .has_prefix(&PathPrefix::parse(prefix).expect("a prefix"))
+    }
+
+    #[test]
+    fn a_prefix_ends_at_a_segment() {
+        for (path, prefix, expected) in [
+            ("/v1/messages", "/v1/messages", true),
+            ("/v1/messages/", "/v1/messages", true),
+            ("/v1/messages/count_tokens", "/v1/messages", true),
+            ("/v1/messagesx", "/v1/messages", false),
+            ("/v1", "/v1/messages", false),
+            ("/V1/messages", "/v1/messages", false),
+            ("/v1/", "/v1/", true),
+            ("/v1/x", "/v1/", true),
+            ("/v1", "/v1/", false),
+            ("/anything", "/", true),
+            ("/", "/", true),
+            ("/group%2Fproject/x", "/", true),
+            ("/repo/a%2Fb", "/repo", true),
+            ("/repo/a%20b", "/repo", true),
+            ("/repo/a;b=c", "/repo", true),
+            ("/repo/./a", "/repo", true),
+            ("/x/../repo/a", "/repo", true),
+        ] {
+            assert_eq!(holds(path, prefix), expected, "{path} under {prefix}");
+        }
+    }
+
+    #[test]
+    fn no_spelling_talks_its_way_round_a_prefix() {
+        for path in [
+            "/v1/messages/../admin",
+            "/v1/messages/%2e%2e/admin",
+            "/v1/messages/%2E./admin",
+            "/v1/messages/..%2fadmin",
+            "/v1/messages%2f..%2fadmin",
+            "/v1/messages/%252e%252e/admin",
+            "/v1/messages/%25252e%25252e/admin",
+            "/v1/messages/..;/admin",
+            "/v1/messages/..;x=y/admin",
+            "/v1/messages/..%3b/admin",
+            "/v1/messages/..\\admin",
+            "/v1/messages/..%5cadmin",
+            "/v1/messages\\..\\admin",
+            "/v1/messages//../../admin",
+            "/v1/messages/x//../../../admin",
+            "//v1/messages",
+            "/v1//messages",
+            "/./v1/messages/../../x",
+            "/v1;a/messages",
+            "/v1/messages;a",
+            "/%76%31/messages",
+            "/x/%2e%2e/v1/messages",
+            "/v1/messages/%2e%2e/%2e%2e/admin%252f..%252fv1/messages",
+            "/v1/messages/../../..",
+        ] {
+            assert!(!holds(path, "/v1/messages"), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        use PathFault::{BadEscape, NotAbsolute, NotOnlyPath, TooDeep, Unprintable};
+        let deep = format!("/%{}41", "25".repeat(9));
+        for (path, fault) in [
+            ("", NotAbsolute),
+            ("*", NotAbsolute),
+            ("v1", NotAbsolute),
+            ("http://a.test/", NotAbsolute),
+            ("/a?b", NotOnlyPath),
+            ("/a#b", NotOnlyPath),
+            ("/a b", Unprintable),
+            ("/a\u{7f}", Unprintable),
+            ("/a\u{e9}", Unprintable),
+            ("/a%00", Unprintable),
+            ("/a%0d%0ab", Unprintable),
+            ("/a%250a", Unprintable),
+            ("/%c0%ae%c0%ae/", Unprintable),
+            ("/a%", BadEscape),
+            ("/a%2", BadEscape),
+            ("/a%zz", BadEscape),
+            ("/a%u002e", BadEscape),
+            (deep.as_str(), TooDeep),
+        ] {
+            assert_eq!(NormalPath::parse(path), Err(fault), "{path}");
+        }
+        assert!(NormalPath::parse("/100%25").is_ok());
+        for odd in ["/a/../b", "/a//b", "/a%20b", "/a;b", "/a\\b", "/."] {
+            assert_eq!(PathPrefix::parse(odd), Err(PathFault::OddPrefix), "{odd}");
+        }
+    }
+
+    #[test]
+    fn what_goes_on_is_what_came() {
+        assert_eq!(
+            NormalPath::parse("/a/../%62").expect("a path").raw(),
+            "/a/../%62"
+        );
+    }
+}

@@ -1,0 +1,402 @@
+//! The provider registry: model hosts and paths, and the routes that never reach an upstream.
+
+use box_spec::Provider;
+use http::Method;
+
+use crate::host::{Host, Target};
+
+use super::path::NormalPath;
+
+/// What is fixed about a provider. Hosts match exactly: `ab.chatgpt.com` is not `chatgpt.com`.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Where its models answer.
+    pub model_hosts: &'static [&'static str],
+    pub model_methods: &'static [&'static str],
+    pub model_paths: &'static [&'static str],
+}
+
+/// A request that the gateway answers or refuses by itself, whatever the grants say.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LocalRoute {
+    /// An attempt to refresh a credential: the box can neither mint nor burn a real one.
+    Refresh(Provider),
+    /// The call that asks who is logged in.
+    Profile(Provider),
+    /// Known telemetry, answered 204.
+    Telemetry,
+    /// Remote settings and side calls, answered 404, which the agents tolerate.
+    Settings,
+    /// Turns a credential into a durable one: refused.
+    DurableCredential,
+}
+
+#[must_use]
+pub const fn facts(provider: Provider) -> Facts {
+    match provider {
+        Provider::Anthropic => Facts {
+            model_hosts: &["api.anthropic.com"],
+            model_methods: &["POST"],
+            model_paths: &["/v1/messages"],
+        },
+        Provider::Openai => Facts {
+            model_hosts: &["api.openai.com"],
+            model_methods: &["GET", "POST"],
+            model_paths: &["/v1/responses"],
+        },
+        Provider::OpenaiCodex => Facts {
+            model_hosts: &["chatgpt.com"],
+            model_methods: &["GET", "POST"],
+            model_paths: &["/backend-api/codex/responses"],
+        },
+    }
+}
+
+/// The provider whose models answer at this host.
+#[must_use]
+pub fn model_host(host: &Host) -> Option<Provider> {
+    let Host::Name(name) = host else { return None };
+    Provider::ALL
+        .into_iter()
+        .find(|provider| facts(*provider).model_hosts.contains(&&**name))
+}
+
+/// Which of the gateway's own routes a request is, if any. Looks at durable credentials first and in every reading of the path.
+#[must_use]
+pub fn local_route(target: &Target, method: &Method, path: &NormalPath) -> Option<LocalRoute> {
+    let Host::Name(host) = target.host() else {
+        return None;
+    };
+    let host: &str = host;
+    if DURABLE_HOSTS.contains(&host) && is_durable(method, path) {
+        return Some(LocalRoute::DurableCredential);
+    }
+    if target.port() != 443 {
+        return None;
+    }
+    ROUTES
+        .iter()
+        .find(|route| route.is(host, method, path))
+        .map(|route| route.answer)
+}
+
+/// One line of the table below.
+struct Route {
+    hosts: &'static [&'static str],
+    method: Option<Method>,
+    path: Shape,
+    answer: LocalRoute,
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    /// This path alone.
+    Is(&'static str),
+    /// Everything that begins like this, in every reading; ends with `/` or `-`.
+    Begins(&'static str),
+}
+
+impl Route {
+    fn is(&self, host: &str, method: &Method, path: &NormalPath) -> bool {
+        self.hosts.contains(&host)
+            && self.method.as_ref().is_none_or(|wanted| wanted == method)
+            && self.path.is(path)
+    }
+}
+
+impl Shape {
+    fn is(self, path: &NormalPath) -> bool {
+        match self {
+            Self::Is(exact) => path.is(exact),
+            Self::Begins(start) => path.begins(start),
+        }
+    }
+}
+
+/// A page or call that gives out keys, tokens or the right to them. Refused if any reading of the path is one.
+fn is_durable(method: &Method, path: &NormalPath) -> bool {
+    let makes = *method != Method::GET && *method != Method::HEAD;
+    path.could_be(|reading| {
+        let authorizes = ["/oauth/authorize", "/oauth/device", "/deviceauth/"]
+            .iter()
+            .any(|page| reading.contains(page));
+        authorizes
+            || (makes
+                && reading
+                    .split('/')
+                    .any(|segment| KEY_MAKERS.contains(&segment)))
+    })
+}
+
+const ANTHROPIC_API: &[&str] = &["api.anthropic.com"];
+const ANTHROPIC_TOKEN: &[&str] = &[
+    "platform.claude.com",
+    "console.anthropic.com",
+    "api.anthropic.com",
+];
+
+/// Where a durable credential could be had. Everything here that is not a durable route goes through the grants as ever.
+const DURABLE_HOSTS: &[&str] = &[
+    "api.anthropic.com",
+    "console.anthropic.com",
+    "platform.claude.com",
+    "claude.ai",
+    "claude.com",
+    "api.openai.com",
+    "auth.openai.com",
+    "platform.openai.com",
+    "chatgpt.com",
+];
+
+const KEY_MAKERS: &[&str] = &[
+    "create_api_key",
+    "api_keys",
+    "apikeys",
+    "admin_api_keys",
+    "service_accounts",
+    "service_account_keys",
+];
+
+const ROUTES: &[Route] = &[
+    Route {
+        hosts: ANTHROPIC_TOKEN,
+        method: Some(Method::POST),
+        path: Shape::Is("/v1/oauth/token"),
+        answer: LocalRoute::Refresh(Provider::Anthropic),
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: Some(Method::GET),
+        path: Shape::Is("/api/oauth/profile"),
+        answer: LocalRoute::Profile(Provider::Anthropic),
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Begins("/api/event_logging/"),
+        answer: LocalRoute::Telemetry,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Begins("/api/eval/"),
+        answer: LocalRoute::Telemetry,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Is("/api/claude_code/metrics"),
+        answer: LocalRoute::Telemetry,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Is("/api/claude_code/organizations/metrics_enabled"),
+        answer: LocalRoute::Telemetry,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Is("/api/claude_code/settings"),
+        answer: LocalRoute::Settings,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Is("/api/claude_code/policy_limits"),
+        answer: LocalRoute::Settings,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Is("/api/claude_cli/bootstrap"),
+        answer: LocalRoute::Settings,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Is("/api/claude_code_penguin_mode"),
+        answer: LocalRoute::Settings,
+    },
+    Route {
+        hosts: ANTHROPIC_API,
+        method: None,
+        path: Shape::Is("/api/directory/server-urls"),
+        answer: LocalRoute::Settings,
+    },
+    Route {
+        hosts: &["auth.openai.com"],
+        method: Some(Method::POST),
+        path: Shape::Is("/oauth/token"),
+        answer: LocalRoute::Refresh(Provider::OpenaiCodex),
+    },
+    Route {
+        hosts: &["ab.chatgpt.com"],
+        method: None,
+        path: Shape::Begins("/otlp/"),
+        answer: LocalRoute::Telemetry,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use box_spec::Provider;
+    use http::Method;
+
+    use super::{LocalRoute, local_route, model_host};
+    use crate::host::{Host, Target};
+    use crate::policy::NormalPath;
+
+    #[test]
+    fn model_hosts_match_exactly() {
+        for (host, provider) in [
+            ("api.anthropic.com", Some(Provider::Anthropic)),
+            ("API.Anthropic.com.", Some(Provider::Anthropic)),
+            ("chatgpt.com", Some(Provider::OpenaiCodex)),
+            ("ab.chatgpt.com", None),
+            ("api.anthropic.com.evil.test", None),
+            ("10.0.0.1", None),
+        ] {
+            assert_eq!(
+                model_host(&Host::parse(host).expect("a host")),
+                provider,
+                "{host}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_local_route_is_told_from_its_neighbours() {
+        use LocalRoute::{DurableCredential, Profile, Refresh, Settings, Telemetry};
+        for (method, target, path, route) in [
+            (
+                "POST",
+                "platform.claude.com:443",
+                "/v1/oauth/token",
+                Some(Refresh(Provider::Anthropic)),
+            ),
+            (
+                "POST",
+                "console.anthropic.com:443",
+                "/v1/oauth/token",
+                Some(Refresh(Provider::Anthropic)),
+            ),
+            ("GET", "platform.claude.com:443", "/v1/oauth/token", None),
+            ("POST", "platform.claude.com:8443", "/v1/oauth/token", None),
+            ("POST", "platform.claude.test:443", "/v1/oauth/token", None),
+            ("POST", "platform.claude.com:443", "/v1/oauth/token/x", None),
+            (
+                "GET",
+                "api.anthropic.com:443",
+                "/api/oauth/profile",
+                Some(Profile(Provider::Anthropic)),
+            ),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/api/event_logging/v2/batch",
+                Some(Telemetry),
+            ),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/api/eval/sdk-zAZezfDKGoZuXXKe",
+                Some(Telemetry),
+            ),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/api/event_logging/../../v1/messages",
+                None,
+            ),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/api/event_logging/%2e%2e/x",
+                None,
+            ),
+            (
+                "GET",
+                "api.anthropic.com:443",
+                "/api/claude_code/settings",
+                Some(Settings),
+            ),
+            (
+                "GET",
+                "api.anthropic.com:443",
+                "/api/claude_code/policy_limits",
+                Some(Settings),
+            ),
+            (
+                "GET",
+                "api.anthropic.com:443",
+                "/api/claude_cli/bootstrap",
+                Some(Settings),
+            ),
+            ("POST", "api.anthropic.com:443", "/v1/messages", None),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/api/oauth/claude_cli/create_api_key",
+                Some(DurableCredential),
+            ),
+            (
+                "POST",
+                "api.anthropic.com:8443",
+                "/api/oauth/claude_cli/create_api_key",
+                Some(DurableCredential),
+            ),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/v1/messages/..%2f..%2fapi/oauth/claude_cli/CREATE_api_key/",
+                Some(DurableCredential),
+            ),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/api/oauth/claude_cli/create_api_key;x",
+                Some(DurableCredential),
+            ),
+            (
+                "POST",
+                "api.anthropic.com:443",
+                "/v1/organizations/api_keys/k1",
+                Some(DurableCredential),
+            ),
+            (
+                "GET",
+                "api.anthropic.com:443",
+                "/v1/organizations/api_keys",
+                None,
+            ),
+            (
+                "GET",
+                "console.anthropic.com:443",
+                "/oauth/authorize",
+                Some(DurableCredential),
+            ),
+            (
+                "GET",
+                "claude.ai:443",
+                "/oauth/authorize",
+                Some(DurableCredential),
+            ),
+            (
+                "POST",
+                "auth.openai.com:443",
+                "/oauth/token",
+                Some(Refresh(Provider::OpenaiCodex)),
+            ),
+        ] {
+            let target = Target::from_authority(target, None).expect("a target");
+            let asked = NormalPath::parse(path).expect("a path");
+            let method = method.parse::<Method>().expect("a method");
+            assert_eq!(
+                local_route(&target, &method, &asked),
+                route,
+                "{method} {target} {path}"
+            );
+        }
+    }
+}

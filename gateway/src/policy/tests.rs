@@ -1,0 +1,231 @@
+//! The policy as a table of sentences.
+
+use std::collections::BTreeSet;
+
+use box_spec::BoxId;
+use http::Method;
+
+use super::{
+    Ask, Boxes, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPrefix,
+    Policy, Scheme,
+};
+use crate::host::Target;
+use crate::vault::SecretName;
+
+fn any(hosts: &[&str]) -> Matching {
+    let hosts = hosts
+        .iter()
+        .map(|host| HostPattern::parse(host).expect("a pattern"))
+        .collect();
+    Matching {
+        boxes: Boxes::All,
+        hosts,
+        ports: None,
+        methods: None,
+        paths: None,
+        plain: false,
+    }
+}
+
+fn grant(name: &str, matching: Matching) -> Grant {
+    Grant::new(GrantName::new(name), matching)
+}
+
+fn only(ids: &[&str]) -> Boxes {
+    Boxes::Only(ids.iter().map(|id| id.parse().expect("a box id")).collect())
+}
+
+fn prefixes(paths: &[&str]) -> Option<Vec<PathPrefix>> {
+    Some(
+        paths
+            .iter()
+            .map(|path| PathPrefix::parse(path).expect("a prefix"))
+            .collect(),
+    )
+}
+
+/// Answers `METHOD scheme://host:port/path` for a box: the grant's name, `grant?missed`, or `no`.
+fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
+    let (method, url) = said.split_once(' ').expect("method and url");
+    let (scheme, rest) = url.split_once("://").expect("a scheme");
+    let (authority, path) = rest.split_at(rest.find('/').expect("a path"));
+    let scheme = if scheme == "https" {
+        Scheme::Https
+    } else {
+        Scheme::Http
+    };
+    let target = Target::from_authority(authority, Some(scheme.default_port())).expect("a target");
+    let box_id: BoxId = box_id.parse().expect("a box id");
+    let method: Method = method.parse().expect("a method");
+    let path = NormalPath::parse(path).expect("a path");
+    match policy.find(&Ask {
+        box_id: &box_id,
+        target: &target,
+        scheme,
+        method: &method,
+        path: &path,
+    }) {
+        Found::Grant(grant) => grant.name.to_string(),
+        Found::NearMiss { grant, missed } => format!("{}?{}", grant.name, missed.as_str()),
+        Found::Nothing => "no".to_owned(),
+    }
+}
+
+#[test]
+fn an_empty_policy_allows_nothing() {
+    assert_eq!(
+        answer(&Policy::default(), "one", "GET https://api.ok.test/"),
+        "no"
+    );
+}
+
+#[test]
+fn grants_are_judged_in_order_and_every_field_must_hold() {
+    let policy = Policy::new(vec![
+        grant(
+            "model",
+            Matching {
+                methods: Some(vec![Method::POST]),
+                paths: prefixes(&["/v1/messages"]),
+                boxes: only(&["one"]),
+                ..any(&["api.ok.test"])
+            },
+        ),
+        grant(
+            "reads",
+            Matching {
+                methods: Some(vec![Method::GET, Method::HEAD]),
+                ..any(&["api.ok.test", "*.docs.test"])
+            },
+        ),
+        grant(
+            "odd-port",
+            Matching {
+                ports: Some(BTreeSet::from([8443])),
+                ..any(&["ports.test"])
+            },
+        ),
+        grant(
+            "plain",
+            Matching {
+                plain: true,
+                ..any(&["plain.test"])
+            },
+        ),
+        grant("literal", any(&["10.0.0.1"])),
+    ]);
+    for (box_id, said, expected) in [
+        ("one", "POST https://api.ok.test/v1/messages", "model"),
+        ("one", "post https://api.ok.test/v1/messages", "model"),
+        (
+            "one",
+            "POST https://API.OK.TEST.:443/v1/messages/count_tokens",
+            "model",
+        ),
+        (
+            "two",
+            "POST https://api.ok.test/v1/messages",
+            "reads?method",
+        ),
+        ("one", "GET https://api.ok.test/v1/messages", "reads"),
+        ("one", "PUT https://api.ok.test/v1/messages", "model?method"),
+        (
+            "one",
+            "POST https://api.ok.test/v1/messages/../x",
+            "reads?method",
+        ),
+        ("one", "GET https://a.b.docs.test/x", "reads"),
+        ("one", "GET https://docs.test/x", "reads"),
+        ("one", "GET https://docs.test.evil.test/x", "no"),
+        ("one", "GET https://api.ok.test:8443/", "model?port"),
+        ("one", "GET http://api.ok.test/", "model?port"),
+        ("one", "GET https://ports.test:8443/", "odd-port"),
+        ("one", "GET https://ports.test/", "odd-port?port"),
+        ("one", "GET http://ports.test:8443/", "odd-port?port"),
+        ("one", "GET http://plain.test/", "plain"),
+        ("one", "GET https://plain.test/", "plain"),
+        ("one", "GET http://plain.test:8080/", "plain?port"),
+        ("one", "TRACE https://plain.test/", "plain?method"),
+        ("one", "trace https://plain.test/", "plain?method"),
+        ("one", "GET https://10.0.0.1/", "literal"),
+        ("one", "GET https://10.0.0.2/", "no"),
+    ] {
+        assert_eq!(answer(&policy, box_id, said), expected, "{box_id}: {said}");
+    }
+}
+
+#[test]
+fn a_secret_never_matches_in_plain() {
+    let mut secret = grant(
+        "secret",
+        Matching {
+            plain: true,
+            ..any(&["plain.test"])
+        },
+    );
+    secret.secret = Some(SecretName::new("anthropic"));
+    let policy = Policy::new(vec![secret]);
+    assert_eq!(
+        answer(&policy, "one", "GET http://plain.test/"),
+        "secret?port"
+    );
+    assert_eq!(answer(&policy, "one", "GET https://plain.test/"), "secret");
+}
+
+#[test]
+fn the_nearest_miss_is_the_one_that_lacks_least() {
+    assert!(Missed::Method > Missed::Path && Missed::Path > Missed::Port);
+}
+
+#[test]
+fn only_a_granted_port_opens_beside_the_schemes_own() {
+    let policy = Policy::new(vec![
+        grant(
+            "odd",
+            Matching {
+                ports: Some(BTreeSet::from([8443])),
+                boxes: only(&["one"]),
+                ..any(&["ports.test"])
+            },
+        ),
+        grant(
+            "plain",
+            Matching {
+                plain: true,
+                ..any(&["plain.test"])
+            },
+        ),
+    ]);
+    for (box_id, target, scheme, opens) in [
+        ("one", "ports.test:8443", Scheme::Https, true),
+        ("two", "ports.test:8443", Scheme::Https, false),
+        ("one", "ports.test:8443", Scheme::Http, false),
+        ("one", "other.test:8443", Scheme::Https, false),
+        ("one", "ports.test:22", Scheme::Https, false),
+        ("one", "anything.test:443", Scheme::Https, true),
+        ("one", "anything.test:80", Scheme::Https, false),
+        ("one", "anything.test:80", Scheme::Http, true),
+        ("one", "plain.test:443", Scheme::Http, false),
+    ] {
+        let target = Target::from_authority(target, None).expect("a target");
+        assert_eq!(
+            policy.opens_port(&box_id.parse().expect("a box id"), &target, scheme),
+            opens,
+            "{box_id} {target} {scheme}"
+        );
+    }
+}
+
+#[test]
+fn an_address_is_dialled_unscreened_only_where_its_grant_names_it() {
+    let target = Target::from_authority("10.0.0.1:443", None).expect("a target");
+    assert_eq!(
+        grant("named", any(&["10.0.0.1"])).dial_instead(&target),
+        Some("10.0.0.1:443".parse().expect("an address"))
+    );
+    assert_eq!(grant("star", any(&["*"])).dial_instead(&target), None);
+    let mut dialled = grant("stand-in", any(&["api.ok.test"]));
+    dialled.unsafe_dial = Some("127.0.0.1:9".parse().expect("an address"));
+    let name = Target::from_authority("api.ok.test:443", None).expect("a target");
+    assert_eq!(dialled.dial_instead(&name), dialled.unsafe_dial);
+}
