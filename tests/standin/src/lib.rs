@@ -1,1 +1,21 @@
-//! A stand-in for the model APIs.
+//! A stand-in for the model APIs: plays the provider over TLS (or plain HTTP) on loopback and keeps every byte that it was sent.
+//!
+//! Made for tests and for the demo. It takes only the real credentials that it was given, so that an answer proves the injection.
+
+mod options;
+mod stand;
+mod serve;
+mod connection;
+mod frame;
+mod rule;
+mod model;
+mod events;
+mod seen;
+mod certs;
+
+pub use certs::{Authority, Certificate};
+pub use model::{Answer, Beat};
+pub use options::{Expect, Options, Real};
+pub use rule::{Cut, Fault, Rule, Then};
+pub use seen::{Ended, Seen, SeenConnection};
+pub use stand::StandIn;
