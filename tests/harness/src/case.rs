@@ -1,0 +1,109 @@
+//! A case, and how all of them are run: side by side first, those that must be alone after that.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+
+use crate::needs::Need;
+
+/// A test by name.
+#[derive(Clone)]
+pub struct Case {
+    name: &'static str,
+    needs: &'static [Need],
+    alone: bool,
+    run: fn() -> Result<()>,
+}
+
+/// A case that needs nothing and can run beside others.
+#[must_use]
+pub const fn case(name: &'static str, run: fn() -> Result<()>) -> Case {
+    Case {
+        name,
+        needs: &[],
+        alone: false,
+        run,
+    }
+}
+
+impl Case {
+    /// What the machine must have; without it the case is skipped by name.
+    #[must_use]
+    pub const fn needs(mut self, needs: &'static [Need]) -> Self {
+        self.needs = needs;
+        self
+    }
+
+    /// The case takes times, so nothing else may run.
+    #[must_use]
+    pub const fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    fn trial(&self, arguments: &Arguments, skipped: &mut Vec<String>) -> Trial {
+        let run = self.run;
+        let trial = Trial::test(self.name, move || {
+            run().map_err(|fault| Failed::from(format!("{fault:?}")))
+        });
+        let Some(missing) = self.needs.iter().find_map(|need| need.missing()) else {
+            return trial;
+        };
+        if chosen(arguments, self.name) {
+            skipped.push(format!("skipped {}: {missing}", self.name));
+        }
+        trial.with_ignored_flag(true)
+    }
+}
+
+/// Runs what the command line chooses, and says at the end what was skipped and why.
+#[must_use]
+#[expect(
+    clippy::print_stdout,
+    reason = "the result of the tests is this program's output"
+)]
+pub fn run(cases: &[Case]) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let mut skipped = Vec::new();
+    let mut round = |alone: bool, threads: Option<usize>| -> Conclusion {
+        let trials = cases
+            .iter()
+            .filter(|case| case.alone == alone)
+            .map(|case| case.trial(&arguments, &mut skipped))
+            .collect();
+        let mut arguments = arguments.clone();
+        arguments.test_threads = threads.or(arguments.test_threads);
+        libtest_mimic::run(&arguments, trials)
+    };
+    let rounds = [round(false, None), round(true, Some(1))];
+    if arguments.list {
+        return ExitCode::SUCCESS;
+    }
+    for line in &skipped {
+        println!("{line}");
+    }
+    let sum = |count: fn(&Conclusion) -> u64| rounds.iter().map(count).sum::<u64>();
+    let failed = sum(|round| round.num_failed);
+    println!(
+        "{} passed, {failed} failed, {} skipped",
+        sum(|round| round.num_passed),
+        sum(|round| round.num_ignored)
+    );
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn chosen(arguments: &Arguments, name: &str) -> bool {
+    let fits = |text: &String| {
+        if arguments.exact {
+            name == text
+        } else {
+            name.contains(text.as_str())
+        }
+    };
+    arguments.filter.as_ref().is_none_or(fits) && !arguments.skip.iter().any(fits)
+}

@@ -1,0 +1,422 @@
+//! A house under test: its configuration in a folder of its own, its process, what it wrote down.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use standin::{Real, StandIn};
+use tempfile::TempDir;
+
+use crate::files::put;
+use crate::process::{self, Ran, Running};
+use crate::tools::Tools;
+use crate::waits::until;
+
+/// A running house. Dropped, it is killed and its folder removed.
+pub struct House {
+    folder: TempDir,
+    boxes: Vec<String>,
+    running: Option<Running>,
+    env: Vec<(String, String)>,
+    /// What earlier processes of this house said.
+    said: String,
+}
+
+/// What a house is to be.
+///
+/// # Defaults
+///
+/// One box `one` with claude, no secret, no grant, a ceiling of two minutes.
+pub struct HouseBuilder {
+    boxes: Vec<(String, String)>,
+    secret: Option<Real>,
+    grants: String,
+    ceiling: String,
+    extra: String,
+    ledger: String,
+    env: Vec<(String, String)>,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl HouseBuilder {
+    /// Grants the model at the stand-in, with the secret.
+    #[must_use]
+    pub fn model_at(self, standin: &StandIn, secret: Real) -> Self {
+        let address = standin.address();
+        self.file("standin-ca.pem", standin.ca_pem().as_bytes()).secret(secret).grant(&format!(
+            "name = \"model\"\npreset = \"anthropic\"\nsecret = \"anthropic\"\nunsafe_dial = \"{address}\"\nupstream_ca = \"standin-ca.pem\""
+        ))
+    }
+
+    /// The real credential, named `anthropic`, read from a file.
+    #[must_use]
+    pub fn secret(mut self, secret: Real) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// The lines of one more grant; the first that matches wins.
+    #[must_use]
+    pub fn grant(mut self, lines: &str) -> Self {
+        let _infallible = write!(self.grants, "\n[[grant]]\n{lines}\n");
+        self
+    }
+
+    /// One more box, with lines of its own beside `id` and `door`.
+    #[must_use]
+    pub fn add_box(mut self, id: &str, lines: &str) -> Self {
+        self.boxes.push((id.to_owned(), lines.to_owned()));
+        self
+    }
+
+    /// No box but those added from here on.
+    #[must_use]
+    pub fn no_boxes(mut self) -> Self {
+        self.boxes.clear();
+        self
+    }
+
+    #[must_use]
+    pub fn ceiling(mut self, duration: &str) -> Self {
+        duration.clone_into(&mut self.ceiling);
+        self
+    }
+
+    /// Lines of the `[ledger]` table.
+    #[must_use]
+    pub fn ledger(mut self, lines: &str) -> Self {
+        lines.clone_into(&mut self.ledger);
+        self
+    }
+
+    /// More text for the end of the configuration, tables and all.
+    #[must_use]
+    pub fn extra(mut self, text: &str) -> Self {
+        self.extra.push_str(text);
+        self
+    }
+
+    /// A variable of the gateway's environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A file beside the configuration.
+    #[must_use]
+    pub fn file(mut self, name: &str, bytes: &[u8]) -> Self {
+        self.files.push((name.to_owned(), bytes.to_vec()));
+        self
+    }
+
+    /// Starts it and waits until its doors answer.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get ready; tells what the gateway said.
+    pub fn start(self) -> Result<House> {
+        let mut house = self.prepare()?;
+        house.start()?;
+        Ok(house)
+    }
+
+    /// Writes all files and starts nothing.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn prepare(self) -> Result<House> {
+        let folder = tempfile::Builder::new()
+            .prefix("house-")
+            .tempdir()
+            .context("make the house's folder")?;
+        for (name, bytes) in &self.files {
+            put(&folder.path().join(name), bytes, 0o600)?;
+        }
+        if let Some(Real::Bearer(value) | Real::ApiKey(value)) = &self.secret {
+            put(&folder.path().join("secret"), value.as_bytes(), 0o600)?;
+        }
+        for (id, _) in &self.boxes {
+            std::fs::create_dir(folder.path().join(id)).context("make a door's folder")?;
+        }
+        put(
+            &folder.path().join("house.toml"),
+            self.text(folder.path()).as_bytes(),
+            0o600,
+        )?;
+        let boxes = self.boxes.into_iter().map(|(id, _)| id).collect();
+        Ok(House {
+            folder,
+            boxes,
+            running: None,
+            env: self.env,
+            said: String::new(),
+        })
+    }
+
+    fn text(&self, folder: &Path) -> String {
+        let mut text = format!(
+            "state = \"state\"\n[defaults]\nagent = \"claude\"\nceiling = \"{}\"\n[ledger]\n{}\n",
+            self.ceiling, self.ledger
+        );
+        for (id, lines) in &self.boxes {
+            let door = folder.join(id).join("door.sock");
+            let _infallible = write!(
+                text,
+                "[[box]]\nid = \"{id}\"\ndoor = \"{}\"\n{lines}\n",
+                door.display()
+            );
+        }
+        if let Some(secret) = &self.secret {
+            let kind = if matches!(secret, Real::Bearer(_)) {
+                "login"
+            } else {
+                "api-key"
+            };
+            let _infallible = write!(
+                text,
+                "[[secret]]\nname = \"anthropic\"\nprovider = \"anthropic\"\nkind = \"{kind}\"\nfile = \"secret\"\n"
+            );
+        }
+        text + &self.grants + &self.extra
+    }
+}
+
+impl House {
+    #[must_use]
+    pub fn builder() -> HouseBuilder {
+        HouseBuilder {
+            boxes: vec![("one".into(), String::new())],
+            secret: None,
+            grants: String::new(),
+            ceiling: "2m".into(),
+            extra: String::new(),
+            ledger: String::new(),
+            env: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Starts the gateway and waits until its doors answer.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get ready; tells what the gateway said.
+    pub fn start(&mut self) -> Result<()> {
+        let mut running = process::start(self.command(&["serve"])?, None)?;
+        for id in self.boxes.clone() {
+            let door = self.door(&id);
+            let ready = until("the door to answer", READY, || {
+                if running.has_ended() {
+                    Some(false)
+                } else {
+                    healthz(&door).ok().map(|_| true)
+                }
+            });
+            if !matches!(ready, Ok(true)) {
+                bail!(
+                    "the gateway did not get ready at box {id}: {}",
+                    running.stderr()
+                );
+            }
+        }
+        self.running = Some(running);
+        Ok(())
+    }
+
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.folder().join("house.toml")
+    }
+
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.folder().join("state")
+    }
+
+    #[must_use]
+    pub fn door(&self, id: &str) -> PathBuf {
+        self.folder().join(id).join("door.sock")
+    }
+
+    /// The file with the house's real credential.
+    #[must_use]
+    pub fn secret(&self) -> PathBuf {
+        self.folder().join("secret")
+    }
+
+    /// The certificate that boxes trust.
+    ///
+    /// # Errors
+    ///
+    /// When the house made none yet.
+    pub fn ca_pem(&self) -> Result<String> {
+        std::fs::read_to_string(self.state().join("ca/ca.pem"))
+            .context("read the house's certificate")
+    }
+
+    /// What `GET /healthz` says at a door.
+    ///
+    /// # Errors
+    ///
+    /// When the door does not answer.
+    pub fn identity(&self, id: &str) -> Result<box_spec::wire::Identity> {
+        healthz(&self.door(id))
+    }
+
+    /// The ledger's lines.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or a line is no JSON.
+    pub fn ledger(&self) -> Result<Vec<Value>> {
+        let bytes = std::fs::read(self.ledger_file()).context("read the ledger")?;
+        let whole = bytes
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let lines = bytes[..whole]
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        lines
+            .map(|line| {
+                serde_json::from_slice(line)
+                    .with_context(|| format!("parse {}", String::from_utf8_lossy(line)))
+            })
+            .collect()
+    }
+
+    #[must_use]
+    pub fn ledger_file(&self) -> PathBuf {
+        self.state().join("ledger.jsonl")
+    }
+
+    /// Waits for a line of the ledger.
+    ///
+    /// # Errors
+    ///
+    /// When none fits in time; tells the whole ledger.
+    pub fn wait_line(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
+        let found = until(what, Duration::from_secs(5), || {
+            self.ledger().ok()?.into_iter().find(&fits)
+        });
+        found.with_context(|| {
+            format!(
+                "the ledger: {}",
+                std::fs::read_to_string(self.ledger_file()).unwrap_or_default()
+            )
+        })
+    }
+
+    /// Runs another command of the gateway on this house.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started or does not end.
+    pub fn gateway(&self, arguments: &[&str]) -> Result<Ran> {
+        process::run(self.command(arguments)?, None, Duration::from_secs(10))
+    }
+
+    /// # Errors
+    ///
+    /// When the operator socket does not answer, or not in JSON.
+    pub fn status(&self) -> Result<Value> {
+        let ran = self.gateway(&["status", "--json"])?.expect_code(0)?;
+        serde_json::from_slice(&ran.stdout).context("parse the status")
+    }
+
+    #[must_use]
+    pub fn pid(&self) -> Option<i32> {
+        self.running.as_ref().map(Running::pid)
+    }
+
+    /// Everything that the gateway said on its standard error, in all its lives.
+    #[must_use]
+    pub fn said(&self) -> String {
+        let now = self
+            .running
+            .as_ref()
+            .map(Running::stderr)
+            .unwrap_or_default();
+        format!("{}{now}", self.said)
+    }
+
+    /// `kill -9`.
+    ///
+    /// # Errors
+    ///
+    /// When it was not running.
+    pub fn kill(&mut self) -> Result<Ran> {
+        self.end(Signal::SIGKILL)
+    }
+
+    /// SIGTERM, and waits for the end.
+    ///
+    /// # Errors
+    ///
+    /// When it was not running or does not end.
+    pub fn term(&mut self) -> Result<Ran> {
+        self.end(Signal::SIGTERM)
+    }
+
+    fn end(&mut self, signal: Signal) -> Result<Ran> {
+        let running = self.running.take().context("the gateway is not running")?;
+        running.signal(signal)?;
+        let ran = running.wait(END)?;
+        self.said.push_str(&ran.stderr);
+        Ok(ran)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = Command::new(Tools::gateway()?);
+        command
+            .args(arguments)
+            .arg("--config")
+            .arg(self.config())
+            .env_clear()
+            .current_dir(self.folder());
+        command
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .env("PATH", "/usr/bin:/bin");
+        Ok(command)
+    }
+}
+
+fn healthz(door: &Path) -> Result<box_spec::wire::Identity> {
+    let mut stream = UnixStream::connect(door).context("connect the door")?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .context("set a deadline")?;
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n")
+        .context("ask the door")?;
+    let mut answer = String::new();
+    stream
+        .take(64 * 1024)
+        .read_to_string(&mut answer)
+        .context("read the door's answer")?;
+    let (_, body) = answer
+        .split_once("\r\n\r\n")
+        .context("split the door's answer")?;
+    let (from, to) = (
+        body.find('{').context("find the identity")?,
+        body.rfind('}').context("find the identity")?,
+    );
+    serde_json::from_str(&body[from..=to]).context("parse the identity")
+}
+
+const READY: Duration = Duration::from_secs(20);
+/// From the start of the process; long enough for any test and its drain.
+const END: Duration = Duration::from_secs(900);

@@ -1,0 +1,77 @@
+//! What a case may need of the machine.
+
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::tools::Tools;
+
+/// A need. Each is looked at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    Root,
+    /// User, mount, PID and network namespaces.
+    Namespaces,
+    Gateway,
+    /// The static boxd.
+    Boxd,
+    /// The pinned claude.
+    Agent,
+    Python,
+    Openssl,
+    Curl,
+    Git,
+    Strace,
+    /// Cargo, to compile what must not compile.
+    Cargo,
+}
+
+impl Need {
+    /// Why the need is not met, or nothing.
+    #[must_use]
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Self::Root => {
+                (!nix::unistd::Uid::effective().is_root()).then(|| "needs root".to_owned())
+            }
+            Self::Namespaces => {
+                (!namespaces()).then(|| "this machine allows no user namespaces".to_owned())
+            }
+            Self::Gateway => Tools::gateway().err().map(|fault| fault.to_string()),
+            Self::Boxd => Tools::boxd().err().map(|fault| fault.to_string()),
+            Self::Agent => Tools::claude().err().map(|fault| fault.to_string()),
+            Self::Python => program("python3"),
+            Self::Openssl => program("openssl"),
+            Self::Curl => program("curl"),
+            Self::Git => program("git"),
+            Self::Strace => program("strace"),
+            Self::Cargo => program("cargo"),
+        }
+    }
+}
+
+fn namespaces() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    *ALLOWED.get_or_init(|| {
+        let mut tried = Command::new("unshare");
+        tried.args([
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "true",
+        ]);
+        tried
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        tried.status().is_ok_and(|status| status.success())
+    })
+}
+
+fn program(name: &str) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    (!found).then(|| format!("{name} is not installed"))
+}

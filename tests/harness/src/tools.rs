@@ -1,0 +1,112 @@
+//! Where the programs under test are.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Finds programs and never builds one. A variable of the environment wins over the usual place.
+pub struct Tools;
+
+impl Tools {
+    /// The top folder of the workspace.
+    #[must_use]
+    pub fn workspace() -> PathBuf {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+    }
+
+    /// # Errors
+    ///
+    /// When it was not built.
+    pub fn gateway() -> Result<PathBuf> {
+        let target = Self::target()?;
+        let beside = Self::profile()?.join("gateway");
+        pick(
+            "BOXGATE_TEST_GATEWAY",
+            &[
+                beside,
+                target.join("debug/gateway"),
+                target.join("release/gateway"),
+            ],
+        )
+    }
+
+    /// The static boxd.
+    ///
+    /// # Errors
+    ///
+    /// When it was not built.
+    pub fn boxd() -> Result<PathBuf> {
+        pick("BOXGATE_TEST_BOXD", &[Self::target()?.join("boxd/boxd")])
+    }
+
+    /// The native binary of the pinned claude.
+    ///
+    /// # Errors
+    ///
+    /// When it was not installed.
+    pub fn claude() -> Result<PathBuf> {
+        let arch = if cfg!(target_arch = "aarch64") {
+            "arm64"
+        } else {
+            "x64"
+        };
+        pick(
+            "BOXGATE_TEST_CLAUDE",
+            &[Self::agents().join(format!(
+                "node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"
+            ))],
+        )
+    }
+
+    /// The folder with the pinned agents.
+    #[must_use]
+    pub fn agents() -> PathBuf {
+        Self::workspace().join("box")
+    }
+
+    /// The target folder of the build that this program comes from.
+    ///
+    /// # Errors
+    ///
+    /// When this program runs from somewhere else.
+    pub fn target() -> Result<PathBuf> {
+        Ok(Self::profile()?
+            .parent()
+            .context("find the target folder")?
+            .to_path_buf())
+    }
+
+    /// `target/debug` or `target/release`; this program may lie below it, in `deps`.
+    fn profile() -> Result<PathBuf> {
+        let me = std::env::current_exe().context("find this program")?;
+        let folder = me.parent().context("find this program's folder")?;
+        let folder = if folder.ends_with("deps") {
+            folder.parent().unwrap_or(folder)
+        } else {
+            folder
+        };
+        Ok(folder.to_path_buf())
+    }
+}
+
+fn pick(variable: &str, places: &[PathBuf]) -> Result<PathBuf> {
+    if let Some(given) = std::env::var_os(variable) {
+        let given = PathBuf::from(given);
+        if given.is_file() {
+            return Ok(given);
+        }
+        bail!("{variable} names no file: {}", given.display());
+    }
+    let found = places.iter().find(|place| place.is_file());
+    found.cloned().with_context(|| {
+        format!(
+            "not there: {}",
+            places
+                .iter()
+                .map(|p| p.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", ")
+        )
+    })
+}
