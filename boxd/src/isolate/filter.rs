@@ -1,0 +1,322 @@
+//! The system call filter of the box: shuts what no agent needs and what namespaces do not cover.
+
+use nix::libc::{self, sock_filter};
+
+/// The program: what it names is refused with an errno that programs understand, all else is allowed.
+pub(crate) fn program() -> Vec<sock_filter> {
+    let mut code = foreign_calls();
+    for (calls, errno) in [(&ABSENT[..], libc::ENOSYS), (&FORBIDDEN[..], libc::EPERM)] {
+        for call in calls {
+            code.extend(when(*call, &[refuse(errno)]));
+        }
+    }
+    code.extend(when(libc::SYS_socket, &families()));
+    code.extend(when(libc::SYS_ioctl, &terminal_input()));
+    for (call, mode) in MODES {
+        code.extend(when(call, &bits(mode, SET_ID, libc::EPERM)));
+    }
+    for (call, flags) in CREATING {
+        code.extend(when(call, &creating(flags)));
+    }
+    code.push(allow());
+    code
+}
+
+/// Calls of another architecture would be numbered otherwise, and pass unseen.
+fn foreign_calls() -> Vec<sock_filter> {
+    let mut code = vec![
+        load(ARCH_AT),
+        jump(libc::BPF_JEQ, ARCH, 1, 0),
+        refuse(libc::ENOSYS),
+        load(NUMBER_AT),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        code.extend([jump(libc::BPF_JGE, X32_BIT, 0, 1), refuse(libc::ENOSYS)]);
+    }
+    code
+}
+
+/// Only local sockets, and the internet families, which reach nothing but loopback here.
+/// vsock, for one, belongs to no network namespace: it would reach the machine's host.
+fn families() -> Vec<sock_filter> {
+    let known = [
+        libc::AF_UNIX,
+        libc::AF_INET,
+        libc::AF_INET6,
+        libc::AF_NETLINK,
+    ];
+    let mut code = vec![load(argument(0))];
+    for (index, family) in known.iter().enumerate() {
+        let to_allow = u8::try_from(known.len() - index).unwrap_or(0);
+        code.push(jump(libc::BPF_JEQ, family.unsigned_abs(), to_allow, 0));
+    }
+    code.extend([refuse(libc::EAFNOSUPPORT), allow()]);
+    code
+}
+
+/// Typing into the caller's terminal on his behalf.
+fn terminal_input() -> Vec<sock_filter> {
+    vec![
+        load(argument(1)),
+        jump(libc::BPF_JEQ, TIOCSTI, 1, 0),
+        jump(libc::BPF_JEQ, TIOCLINUX, 0, 1),
+        refuse(libc::EPERM),
+        allow(),
+    ]
+}
+
+/// Refuses where an argument has one of the bits. What the box leaves in the workspace belongs to a user of the host,
+/// root perhaps: a set-uid file there would be a way out.
+fn bits(index: u32, mask: u32, errno: i32) -> Vec<sock_filter> {
+    vec![
+        load(argument(index)),
+        jump(libc::BPF_JSET, mask, 0, 1),
+        refuse(errno),
+        allow(),
+    ]
+}
+
+/// Opening with such a mode; the mode counts only where the call may make a file.
+fn creating(flags: u32) -> Vec<sock_filter> {
+    let mut code = vec![
+        load(argument(flags)),
+        jump(libc::BPF_JSET, CREATES, 1, 0),
+        allow(),
+    ];
+    code.extend(bits(flags + 1, SET_ID, libc::EPERM));
+    code
+}
+
+/// Runs a body, which must end by itself, for one call; any other jumps over it with its number still loaded.
+fn when(call: libc::c_long, body: &[sock_filter]) -> Vec<sock_filter> {
+    let number = u32::try_from(call).unwrap_or(u32::MAX);
+    let length = u8::try_from(body.len()).unwrap_or(u8::MAX);
+    let mut code = vec![jump(libc::BPF_JEQ, number, 0, length)];
+    code.extend_from_slice(body);
+    code
+}
+
+fn load(offset: u32) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0)
+}
+
+fn jump(test: u32, value: u32, then: u8, otherwise: u8) -> sock_filter {
+    instruction(libc::BPF_JMP | test | libc::BPF_K, value, then, otherwise)
+}
+
+fn allow() -> sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0)
+}
+
+fn refuse(errno: i32) -> sock_filter {
+    let value = libc::SECCOMP_RET_ERRNO | errno.unsigned_abs();
+    instruction(libc::BPF_RET | libc::BPF_K, value, 0, 0)
+}
+
+fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter {
+        code: u16::try_from(code).unwrap_or(u16::MAX),
+        jt,
+        jf,
+        k,
+    }
+}
+
+/// The lower half of an argument of `struct seccomp_data`; both architectures are little-endian.
+const fn argument(index: u32) -> u32 {
+    16 + index * 8
+}
+
+const NUMBER_AT: u32 = 0;
+const ARCH_AT: u32 = 4;
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+const X32_BIT: u32 = 0x4000_0000;
+const SET_ID: u32 = 0o6000;
+const CREATES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).unsigned_abs();
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+
+/// Told as not there: programs that can use them can do without. openat2 hides its mode from a filter.
+const ABSENT: [libc::c_long; 5] = [
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_openat2,
+    libc::SYS_userfaultfd,
+];
+
+const FORBIDDEN: [libc::c_long; 9] = [
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_keyctl,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_perf_event_open,
+    libc::SYS_request_key,
+    libc::SYS_kexec_load,
+    libc::SYS_quotactl,
+];
+
+/// Calls that give a file a mode, and which argument that is.
+#[cfg(target_arch = "x86_64")]
+const MODES: [(libc::c_long, u32); 7] = [
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+    (libc::SYS_mknod, 1),
+    (libc::SYS_mknodat, 2),
+    (libc::SYS_creat, 1),
+];
+#[cfg(target_arch = "aarch64")]
+const MODES: [(libc::c_long, u32); 4] = [
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+    (libc::SYS_mknodat, 2),
+];
+
+const FCHMODAT2: libc::c_long = 452;
+
+/// Calls that may make a file, and which argument their flags are; the mode comes next.
+#[cfg(target_arch = "x86_64")]
+const CREATING: [(libc::c_long, u32); 2] = [(libc::SYS_open, 1), (libc::SYS_openat, 2)];
+#[cfg(target_arch = "aarch64")]
+const CREATING: [(libc::c_long, u32); 1] = [(libc::SYS_openat, 2)];
+
+#[cfg(test)]
+mod tests {
+    use super::{ARCH, FCHMODAT2, TIOCSTI, libc, program, sock_filter};
+
+    const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+    const CREATE: u64 = (libc::O_CREAT | libc::O_WRONLY) as u64;
+
+    /// What the program says of one call, as the kernel would run it.
+    fn verdict(code: &[sock_filter], arch: u32, call: i64, arguments: [u64; 3]) -> u32 {
+        let mut input = [0; 64];
+        input[..4].copy_from_slice(&(call as u32).to_ne_bytes());
+        input[4..8].copy_from_slice(&arch.to_ne_bytes());
+        for (index, argument) in arguments.iter().enumerate() {
+            input[16 + index * 8..24 + index * 8].copy_from_slice(&argument.to_ne_bytes());
+        }
+        let (mut at, mut loaded) = (0, 0_u32);
+        loop {
+            let step = code[at];
+            at += 1;
+            let jump = |yes: bool| usize::from(if yes { step.jt } else { step.jf });
+            match u32::from(step.code) {
+                0x20 => {
+                    let word = &input[step.k as usize..][..4];
+                    loaded = u32::from_ne_bytes(word.try_into().expect("four bytes"));
+                }
+                0x15 => at += jump(loaded == step.k),
+                0x35 => at += jump(loaded >= step.k),
+                0x45 => at += jump(loaded & step.k != 0),
+                0x06 => return step.k,
+                other => panic!("no such instruction: {other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_filter_shuts_what_it_names_and_nothing_else() {
+        let refuse = |errno: i32| libc::SECCOMP_RET_ERRNO | errno as u32;
+        let denied = refuse(libc::EPERM);
+        let absent = refuse(libc::ENOSYS);
+        let no_family = refuse(libc::EAFNOSUPPORT);
+        let family = |family: i32| [family as u64, 1, 0];
+        let table = [
+            ("read", libc::SYS_read, [0, 6000, 0o6000], ALLOW),
+            ("execve", libc::SYS_execve, [1, 2, 3], ALLOW),
+            (
+                "local socket",
+                libc::SYS_socket,
+                family(libc::AF_UNIX),
+                ALLOW,
+            ),
+            (
+                "internet socket",
+                libc::SYS_socket,
+                family(libc::AF_INET),
+                ALLOW,
+            ),
+            (
+                "ipv6 socket",
+                libc::SYS_socket,
+                family(libc::AF_INET6),
+                ALLOW,
+            ),
+            (
+                "netlink socket",
+                libc::SYS_socket,
+                family(libc::AF_NETLINK),
+                ALLOW,
+            ),
+            ("vsock", libc::SYS_socket, family(libc::AF_VSOCK), no_family),
+            (
+                "packet socket",
+                libc::SYS_socket,
+                family(libc::AF_PACKET),
+                no_family,
+            ),
+            (
+                "window size",
+                libc::SYS_ioctl,
+                [1, libc::TIOCGWINSZ, 0],
+                ALLOW,
+            ),
+            ("typing", libc::SYS_ioctl, [1, TIOCSTI.into(), 0], denied),
+            (
+                "typing, upper half set",
+                libc::SYS_ioctl,
+                [1, 1 << 32 | u64::from(TIOCSTI), 0],
+                denied,
+            ),
+            ("plain mode", libc::SYS_fchmodat, [0, 0, 0o755], ALLOW),
+            ("set-uid mode", libc::SYS_fchmodat, [0, 0, 0o4755], denied),
+            ("set-gid mode", libc::SYS_fchmod, [0, 0o2755, 0], denied),
+            ("set-uid by the new call", FCHMODAT2, [0, 0, 0o4755], denied),
+            ("set-uid node", libc::SYS_mknodat, [0, 0, 0o104_755], denied),
+            ("new file", libc::SYS_openat, [0, 0, CREATE], ALLOW),
+            ("io_uring", libc::SYS_io_uring_setup, [0, 0, 0], absent),
+            ("openat2", libc::SYS_openat2, [0, 0, 0], absent),
+            ("keyrings", libc::SYS_keyctl, [0, 0, 0], denied),
+            ("bpf", libc::SYS_bpf, [0, 0, 0], denied),
+        ];
+        let code = program();
+        for (sentence, call, arguments, expected) in table {
+            assert_eq!(
+                verdict(&code, ARCH, call, arguments),
+                expected,
+                "{sentence}"
+            );
+        }
+        assert_eq!(
+            verdict(&code, 0x4000_0003, 1, [0; 3]),
+            absent,
+            "a 32-bit program"
+        );
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_older_calls_are_no_way_around() {
+        let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        let code = program();
+        let open = |flags, mode| verdict(&code, ARCH, libc::SYS_open, [0, flags, mode]);
+        assert_eq!(open(CREATE, 0o4755), denied);
+        assert_eq!(open(CREATE, 0o755), ALLOW);
+        assert_eq!(open(0, 0o4755), ALLOW, "a mode that does not count");
+        assert_eq!(
+            verdict(&code, ARCH, libc::SYS_chmod, [0, 0o4755, 0]),
+            denied
+        );
+        let x32 = verdict(&code, ARCH, 0x4000_0000, [0; 3]);
+        assert_eq!(x32, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+    }
+}

@@ -1,0 +1,377 @@
+//! From options to a plan: every path checked and every owner known before anything is touched.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::fault::{IsolateFault, at};
+use super::identity::{Identity, Owner};
+use super::system;
+
+/// What `boxd --isolate` was told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IsolateOptions {
+    /// The door's socket on the host.
+    pub(crate) door: PathBuf,
+    /// Shown writable at /workspace. Default: the current folder.
+    pub(crate) workspace: Option<PathBuf>,
+    /// Shown writable at /session. Default: a folder of the workspace's own in the state folder of the caller.
+    pub(crate) session: Option<PathBuf>,
+    /// Shown read-only at /opt/boxgate/agents, the second one at /opt/boxgate/agents-2, and so on.
+    pub(crate) agent_dirs: Vec<PathBuf>,
+    /// Shown read-only at the same place.
+    pub(crate) read_only: Vec<PathBuf>,
+    /// The box's uid, where root makes it.
+    pub(crate) uid: Option<u32>,
+    /// The caller's HOME, which the workspace must not hold.
+    pub(crate) home: Option<PathBuf>,
+    /// The caller's XDG_STATE_HOME.
+    pub(crate) state_home: Option<PathBuf>,
+}
+
+/// All that the box will have, checked.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) who: Identity,
+    pub(crate) door_folder: PathBuf,
+    pub(crate) door_name: PathBuf,
+    /// In the order in which they are put in place.
+    pub(crate) items: Vec<Item>,
+}
+
+/// One thing of the host that the box shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    Link { at: PathBuf, to: PathBuf },
+    Tree(Tree),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) source: PathBuf,
+    pub(crate) at: PathBuf,
+    pub(crate) folder: bool,
+    pub(crate) access: Access,
+    pub(crate) owner: Owner,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadOnly,
+    Writable,
+    Device,
+}
+
+pub(crate) const WORKSPACE: &str = "/workspace";
+pub(crate) const SESSION: &str = "/session";
+
+/// Checks the options; makes the session folder, and nothing else.
+pub(crate) fn draw(options: &IsolateOptions) -> Result<Plan, IsolateFault> {
+    let caller = Owner {
+        uid: nix::unistd::geteuid().as_raw(),
+        gid: nix::unistd::getegid().as_raw(),
+    };
+    let here = || std::env::current_dir().map_err(at("read", "the current folder"));
+    let workspace = options.workspace.clone().map_or_else(here, Ok)?;
+    let workspace = user_tree("--workspace", &workspace, WORKSPACE, Access::Writable)?;
+    refuse_home(options, &workspace)?;
+    let who = Identity::choose(caller, workspace.owner, options.uid)?;
+    let session = session_folder(options, &workspace)?;
+    let session = user_tree("--session", &session, SESSION, Access::Writable)?;
+    let mut shown = vec![workspace, session];
+    shown.extend(agent_trees(options)?);
+    shown.extend(read_only_trees(options)?);
+    let (door_folder, door_name) = door(options, &shown)?;
+    let mut items = system::items()?;
+    // A place inside another one must come after it.
+    shown.sort_by_key(|tree| tree.at.components().count());
+    items.extend(shown.into_iter().map(Item::Tree));
+    Ok(Plan {
+        who,
+        door_folder,
+        door_name,
+        items,
+    })
+}
+
+/// A folder or file that the caller named, with symlinks resolved.
+fn user_tree(
+    option: &'static str,
+    path: &Path,
+    place: impl Into<PathBuf>,
+    access: Access,
+) -> Result<Tree, IsolateFault> {
+    let said = |error: std::io::Error| IsolateFault::option(option, path, error.to_string());
+    let source = path.canonicalize().map_err(said)?;
+    let found = source.metadata().map_err(said)?;
+    let folder = found.is_dir();
+    if access == Access::Writable && !folder {
+        return Err(IsolateFault::option(option, path, "is no folder"));
+    }
+    if source == Path::new("/") {
+        return Err(IsolateFault::option(option, path, "is the whole host"));
+    }
+    if !folder && !found.is_file() {
+        return Err(IsolateFault::option(
+            option,
+            path,
+            "is neither folder nor file",
+        ));
+    }
+    Ok(Tree {
+        source,
+        at: place.into(),
+        folder,
+        access,
+        owner: Owner::of(&found),
+    })
+}
+
+/// A workspace that holds the caller's home would show every secret in it.
+fn refuse_home(options: &IsolateOptions, workspace: &Tree) -> Result<(), IsolateFault> {
+    let home = absolute(&options.home).and_then(|home| home.canonicalize().ok());
+    match home {
+        Some(home) if home.starts_with(&workspace.source) && home != Path::new("/") => {
+            Err(IsolateFault::option(
+                "--workspace",
+                &workspace.source,
+                "holds your home folder; name a project's folder",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn session_folder(options: &IsolateOptions, workspace: &Tree) -> Result<PathBuf, IsolateFault> {
+    let folder = match &options.session {
+        Some(folder) => folder.clone(),
+        None => default_session(options, &workspace.source)?,
+    };
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .map_err(|error| IsolateFault::option("--session", &folder, error.to_string()))?;
+    Ok(folder)
+}
+
+fn default_session(options: &IsolateOptions, workspace: &Path) -> Result<PathBuf, IsolateFault> {
+    let at_home = || absolute(&options.home).map(|home| home.join(".local/state"));
+    let state = absolute(&options.state_home).or_else(at_home);
+    let state = state.ok_or_else(|| {
+        let what = "there is no HOME to keep it in; name a folder";
+        IsolateFault::option("--session", "", what)
+    })?;
+    Ok(state.join("boxgate/sessions").join(session_name(workspace)))
+}
+
+fn absolute(path: &Option<PathBuf>) -> Option<PathBuf> {
+    path.clone().filter(|path| path.is_absolute())
+}
+
+/// Readable, and one of its own for each workspace.
+fn session_name(workspace: &Path) -> String {
+    let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
+    let name = workspace.file_name().unwrap_or_default().to_string_lossy();
+    let mut text = format!("{name}-");
+    for byte in &digest[..6] {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+fn agent_trees(options: &IsolateOptions) -> Result<Vec<Tree>, IsolateFault> {
+    let place = |index: usize| match index {
+        0 => AGENTS.to_owned(),
+        more => format!("{AGENTS}-{}", more + 1),
+    };
+    options
+        .agent_dirs
+        .iter()
+        .enumerate()
+        .map(|(index, path)| user_tree("--agent-dir", path, place(index), Access::ReadOnly))
+        .collect()
+}
+
+fn read_only_trees(options: &IsolateOptions) -> Result<Vec<Tree>, IsolateFault> {
+    options
+        .read_only
+        .iter()
+        .map(|path| {
+            check_place(path)?;
+            user_tree("--ro", path, path, Access::ReadOnly)
+        })
+        .collect()
+}
+
+/// A path shown at its own place must not cover what the box makes itself.
+fn check_place(path: &Path) -> Result<(), IsolateFault> {
+    let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || !path.components().all(plain) {
+        return Err(IsolateFault::option(
+            "--ro",
+            path,
+            "must be absolute, without `..`",
+        ));
+    }
+    let own = OWN
+        .iter()
+        .find(|own| path.starts_with(own) || Path::new(own).starts_with(path));
+    match own {
+        Some(own) => Err(IsolateFault::option(
+            "--ro",
+            path,
+            format!("would cover the box's own {own}"),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The door's folder and the socket's name in it; refused where the box would see it.
+fn door(options: &IsolateOptions, shown: &[Tree]) -> Result<(PathBuf, PathBuf), IsolateFault> {
+    let door = &options.door;
+    let (Some(folder), Some(name)) = (door.parent(), door.file_name()) else {
+        return Err(IsolateFault::option(
+            "--door",
+            door,
+            "is no path of a socket",
+        ));
+    };
+    let folder = if folder == Path::new("") {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let folder = folder.canonicalize().map_err(|source| IsolateFault::Door {
+        path: door.clone(),
+        source,
+    })?;
+    match shown.iter().find(|tree| folder.starts_with(&tree.source)) {
+        Some(tree) => Err(IsolateFault::option(
+            "--door",
+            door,
+            format!("lies in {}, which the box can see", tree.source.display()),
+        )),
+        None => Ok((folder, PathBuf::from(name))),
+    }
+}
+
+const AGENTS: &str = "/opt/boxgate/agents";
+
+const OWN: [&str; 9] = [
+    "/dev",
+    "/etc",
+    "/proc",
+    "/run",
+    "/session",
+    "/sys",
+    "/tmp",
+    "/workspace",
+    "/opt/boxgate/agents",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{IsolateOptions, check_place, draw, session_name};
+    use std::path::Path;
+
+    #[test]
+    fn a_path_shown_at_its_place_covers_nothing_of_the_box() {
+        let table = [
+            ("/home/me/.nvm/versions/node", true),
+            ("/opt/node", true),
+            ("/opt", false),
+            ("/", false),
+            ("/tmp/x", false),
+            ("/etc", false),
+            ("/etc/ssl", false),
+            ("relative", false),
+            ("/opt/../etc", false),
+        ];
+        for (path, fine) in table {
+            assert_eq!(check_place(Path::new(path)).is_ok(), fine, "{path}");
+        }
+    }
+
+    #[test]
+    fn each_workspace_has_a_session_of_its_own() {
+        let one = session_name(Path::new("/a/project"));
+        assert!(one.starts_with("project-"));
+        assert_ne!(one, session_name(Path::new("/b/project")));
+    }
+
+    #[test]
+    fn a_plan_is_refused_by_name() {
+        let base = tempfile::tempdir().expect("temporary folder");
+        let make = |name: &str| {
+            let path = base.path().join(name);
+            std::fs::create_dir_all(&path).expect("make folder");
+            path
+        };
+        let good = IsolateOptions {
+            door: make("door").join("door.sock"),
+            workspace: Some(make("work")),
+            session: Some(base.path().join("session")),
+            ..IsolateOptions::default()
+        };
+        assert!(draw(&good).is_ok());
+        let missing = Some(base.path().join("missing"));
+        let table = [
+            (
+                "--workspace",
+                64,
+                IsolateOptions {
+                    workspace: missing,
+                    ..good.clone()
+                },
+            ),
+            (
+                "whole host",
+                64,
+                IsolateOptions {
+                    workspace: Some("/".into()),
+                    ..good.clone()
+                },
+            ),
+            (
+                "which the box can see",
+                64,
+                IsolateOptions {
+                    door: make("work/door").join("s"),
+                    ..good.clone()
+                },
+            ),
+            (
+                "name its door",
+                69,
+                IsolateOptions {
+                    door: base.path().join("no/door.sock"),
+                    ..good.clone()
+                },
+            ),
+            (
+                "neither folder nor file",
+                64,
+                IsolateOptions {
+                    read_only: vec!["/usr/../dev/null".into()],
+                    ..good.clone()
+                },
+            ),
+            (
+                "--agent-dir",
+                64,
+                IsolateOptions {
+                    agent_dirs: vec!["/no/such".into()],
+                    ..good
+                },
+            ),
+        ];
+        for (said, code, options) in table {
+            let fault = draw(&options).expect_err(said);
+            let ro = said.starts_with("neither");
+            assert!(ro || fault.to_string().contains(said), "{said}: {fault}");
+            assert_eq!(fault.exit_code(), code, "{said}");
+        }
+    }
+}
