@@ -1,0 +1,184 @@
+//! A line that is open, and the outcome that closes it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::HeaderName;
+use jiff::Timestamp;
+
+use crate::refusal::Reason;
+
+use super::entry::{Caller, time_text};
+use super::queue::{Closing, Queue};
+use super::shown;
+use super::words::{Body, Words};
+
+/// An opened line. It closes once: by [`Line::close`], or as `aborted` when it is dropped.
+#[must_use = "a dropped line is closed as aborted"]
+pub struct Line {
+    sequence: u64,
+    caller: Caller,
+    opened: Instant,
+    injected: Vec<HeaderName>,
+    /// Taken by the closing.
+    queue: Option<Arc<Queue>>,
+}
+
+/// How it ended, and what passed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// The status that the box was sent.
+    pub status: Option<u16>,
+    pub bytes_up: u64,
+    pub bytes_down: u64,
+    pub ended: Ended,
+    pub reason: Option<Reason>,
+    pub inside: Option<String>,
+    /// Names of the headers that were set from the vault.
+    pub injected: Vec<HeaderName>,
+    /// How long the parts took, as `dial` or `first_byte`; the whole is measured by the line itself.
+    pub timings: Vec<(&'static str, Duration)>,
+}
+
+/// How the exchange of a line ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Ended {
+    Complete,
+    /// The upstream stopped before its answer was whole.
+    Incomplete,
+    /// The box went away, or nobody said how it ended.
+    #[default]
+    Aborted,
+    /// The house ended it: the run was over or cut.
+    Cut,
+    /// It never got so far as an answer.
+    Failed,
+}
+
+impl Line {
+    pub(super) const fn new(
+        sequence: u64,
+        caller: Caller,
+        opened: Instant,
+        queue: Arc<Queue>,
+    ) -> Self {
+        Self {
+            sequence,
+            caller,
+            opened,
+            injected: Vec::new(),
+            queue: Some(queue),
+        }
+    }
+
+    #[must_use]
+    pub const fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Remembers what was injected, so that even an aborted line tells it.
+    pub fn note_injected(&mut self, names: impl IntoIterator<Item = HeaderName>) {
+        self.injected.extend(names);
+    }
+
+    /// Closes the line. Never waits and never fails: its place was reserved when it was opened.
+    pub fn close(mut self, outcome: Outcome) {
+        self.end(outcome);
+    }
+
+    fn end(&mut self, mut outcome: Outcome) {
+        let Some(queue) = self.queue.take() else {
+            return;
+        };
+        outcome.injected.extend(self.injected.drain(..));
+        outcome.injected.truncate(INJECTED_LIMIT);
+        let body = closed_body(self.sequence, &self.caller, outcome, self.opened.elapsed());
+        queue.close_line(Closing {
+            of: self.sequence,
+            body,
+        });
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.end(Outcome::default());
+    }
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line")
+            .field("sequence", &self.sequence)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ended {
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Incomplete => "incomplete",
+            Self::Aborted => "aborted",
+            Self::Cut => "cut",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The closing of a line whose gateway ended before it: nobody knows what became of it.
+pub(super) fn unknown_body(of: u64, caller: &Caller, inside: &str) -> Body {
+    let mut words = begun(of, caller);
+    words.text("ended", "unknown");
+    words.text("inside", inside);
+    words.finish()
+}
+
+fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration) -> Body {
+    let Outcome {
+        status,
+        bytes_up,
+        bytes_down,
+        ended,
+        reason,
+        inside,
+        injected,
+        timings,
+    } = outcome;
+    let mut words = begun(of, caller);
+    words.text("ended", ended.word());
+    words.number_if("status", status.map(u64::from));
+    words.number("bytes_up", bytes_up);
+    words.number("bytes_down", bytes_down);
+    words.text_if("reason", reason.map(Reason::code));
+    words.text_if("inside", inside.as_deref().map(shown::sentence).as_deref());
+    if !injected.is_empty() {
+        words.texts("injected", injected.iter().map(HeaderName::as_str));
+    }
+    words.number("lasted_us", micros(lasted));
+    if !timings.is_empty() {
+        let mut parts = Words::new();
+        for (part, time) in timings.into_iter().take(TIMINGS_LIMIT) {
+            parts.number(part, micros(time));
+        }
+        words.raw("timings_us", &parts.into_object());
+    }
+    words.finish()
+}
+
+fn begun(of: u64, caller: &Caller) -> Words {
+    let mut words = Words::new();
+    words.text("time", &time_text(Timestamp::now()));
+    words.text("kind", "closed");
+    words.number("of", of);
+    caller.write(&mut words);
+    words
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+const INJECTED_LIMIT: usize = 16;
+const TIMINGS_LIMIT: usize = 16;

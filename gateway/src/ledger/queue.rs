@@ -1,0 +1,282 @@
+//! The queue between those who write lines and the one thread that does: bounded, and a closing always has its place.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use super::chain::Receipt;
+use super::entry::{Caller, Entry, Kind, Repeats};
+use super::fault::LedgerError;
+use super::health::{Health, LedgerHealth};
+use super::line::Line;
+use super::windows::Windows;
+use super::words::Body;
+
+/// One thing for the writer.
+pub(super) enum Job {
+    Open(Opening),
+    Close(Closing),
+    Note(Note),
+    /// A line without anyone waiting for it: a refusal, an alarm, a count of repeats.
+    Aside(Body),
+}
+
+pub(super) struct Opening {
+    pub(super) body: Body,
+    pub(super) caller: Caller,
+    pub(super) asked: Instant,
+    pub(super) reply: oneshot::Sender<Result<Line, LedgerError>>,
+}
+
+pub(super) struct Closing {
+    pub(super) of: u64,
+    pub(super) body: Body,
+}
+
+pub(super) struct Note {
+    /// None asks only that everything before it be durable.
+    pub(super) body: Option<Body>,
+    pub(super) reply: oneshot::Sender<Receipt>,
+}
+
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+    windows: Mutex<Windows>,
+    pub(super) health: Health,
+}
+
+/// What the writer is given.
+pub(super) struct Taken {
+    pub(super) jobs: Vec<Job>,
+    /// No more openings come; what is here is the rest.
+    pub(super) is_stopping: bool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    openings: usize,
+    /// Lines open or about to be; each has a place for its closing.
+    open: usize,
+    notes: usize,
+    asides: usize,
+    unrecorded: Option<Repeats>,
+    is_stopping: bool,
+    is_shut: bool,
+}
+
+/// For those who write lines.
+impl Queue {
+    pub(super) fn new(head: Receipt) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            wake: Condvar::new(),
+            windows: Mutex::default(),
+            health: Health::new(head),
+        }
+    }
+
+    pub(super) fn open_line(&self, opening: Opening) -> Result<(), LedgerError> {
+        let mut waiting = self.lock();
+        if waiting.is_stopping {
+            return Err(LedgerError::Closed);
+        }
+        if waiting.openings >= OPENINGS || waiting.open >= OPEN_LINES {
+            return Err(LedgerError::Full);
+        }
+        waiting.openings += 1;
+        waiting.open += 1;
+        self.push(waiting, Job::Open(opening));
+        Ok(())
+    }
+
+    /// After the writer has gone, the line has been closed by it or will be by the next gateway.
+    pub(super) fn close_line(&self, closing: Closing) {
+        let waiting = self.lock();
+        if !waiting.is_shut {
+            self.push(waiting, Job::Close(closing));
+        }
+    }
+
+    pub(super) fn note(&self, note: Note) -> Result<(), LedgerError> {
+        let mut waiting = self.lock();
+        if waiting.is_stopping {
+            return Err(LedgerError::Closed);
+        }
+        if waiting.notes >= NOTES {
+            return Err(LedgerError::Full);
+        }
+        waiting.notes += 1;
+        self.push(waiting, Job::Note(note));
+        Ok(())
+    }
+
+    /// A line at once, or a count in the window of its likeness. Whether it is a line.
+    pub(super) fn aside(&self, entry: Entry) -> bool {
+        let met = self.windows().meet(entry, Instant::now());
+        met.is_some_and(|entry| self.push_aside(entry))
+    }
+
+    pub(super) fn stop(&self) {
+        self.lock().is_stopping = true;
+        self.wake.notify_one();
+    }
+
+    pub(super) fn snapshot(&self) -> LedgerHealth {
+        let (open, waiting) = {
+            let waiting = self.lock();
+            (waiting.open, waiting.jobs.len())
+        };
+        self.health.snapshot(open, waiting)
+    }
+}
+
+/// For the writer.
+impl Queue {
+    /// Waits for something to do, until the given moment.
+    pub(super) fn take(&self, until: Option<Instant>) -> Taken {
+        let mut waiting = self.lock();
+        while waiting.jobs.is_empty() && !waiting.is_stopping {
+            let Some(until) = until else {
+                waiting = self
+                    .wake
+                    .wait(waiting)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let Some(left) = until
+                .checked_duration_since(Instant::now())
+                .filter(|left| !left.is_zero())
+            else {
+                break;
+            };
+            waiting = self
+                .wake
+                .wait_timeout(waiting, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        waiting.openings = 0;
+        Taken {
+            jobs: waiting.jobs.drain(..).collect(),
+            is_stopping: waiting.is_stopping,
+        }
+    }
+
+    pub(super) fn line_ended(&self) {
+        let mut waiting = self.lock();
+        waiting.open = waiting.open.saturating_sub(1);
+    }
+
+    pub(super) fn note_written(&self) {
+        let mut waiting = self.lock();
+        waiting.notes = waiting.notes.saturating_sub(1);
+    }
+
+    pub(super) fn aside_written(&self) {
+        let mut waiting = self.lock();
+        waiting.asides = waiting.asides.saturating_sub(1);
+    }
+
+    /// Queues the counts of windows that have ended (at the end: of all), and of what found no place.
+    pub(super) fn tell_repeats(&self, is_end: bool) {
+        let told = if is_end {
+            self.windows().close()
+        } else {
+            self.windows().ended(Instant::now())
+        };
+        for entry in told {
+            self.push_aside(entry);
+        }
+        let unrecorded = {
+            let mut waiting = self.lock();
+            if waiting.asides < ASIDES {
+                waiting.unrecorded.take()
+            } else {
+                None
+            }
+        };
+        if let Some(repeats) = unrecorded {
+            let entry = Entry::new(Kind::Repeated).inside(
+                "refusals and alarms that found no place while the ledger could not be written",
+            );
+            self.push_aside(entry.into_repeated(repeats));
+        }
+    }
+
+    pub(super) fn next_window_end(&self) -> Option<Instant> {
+        self.windows().next_end()
+    }
+
+    /// Takes nothing more. False if something came meanwhile.
+    pub(super) fn shut(&self) -> bool {
+        let mut waiting = self.lock();
+        waiting.is_shut = waiting.jobs.is_empty();
+        waiting.is_shut
+    }
+
+    /// The writer is gone, however it came to that: whoever still waits hears so.
+    pub(super) fn abandon(&self) {
+        let mut waiting = self.lock();
+        waiting.is_stopping = true;
+        waiting.is_shut = true;
+        let jobs = std::mem::take(&mut waiting.jobs);
+        drop(waiting);
+        drop(jobs);
+    }
+
+    fn push_aside(&self, entry: Entry) -> bool {
+        let mut waiting = self.lock();
+        if waiting.is_shut {
+            return false;
+        }
+        if waiting.asides >= ASIDES {
+            Health::count(&self.health.unrecorded);
+            waiting.count_unrecorded(&entry);
+            return false;
+        }
+        waiting.asides += 1;
+        self.push(waiting, Job::Aside(entry.body()));
+        true
+    }
+
+    fn push(&self, mut waiting: MutexGuard<'_, Waiting>, job: Job) {
+        waiting.jobs.push_back(job);
+        let is_first = waiting.jobs.len() == 1;
+        drop(waiting);
+        if is_first {
+            self.wake.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn windows(&self) -> MutexGuard<'_, Windows> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn count_unrecorded(&mut self, entry: &Entry) {
+        let more = entry.repeats_count();
+        let now = Timestamp::now();
+        let counted = self.unrecorded.get_or_insert(Repeats {
+            count: 0,
+            first: entry.time(),
+            last: now,
+        });
+        counted.count += more;
+        counted.last = now;
+    }
+}
+
+const OPENINGS: usize = 8192;
+const OPEN_LINES: usize = 65_536;
+const NOTES: usize = 4096;
+const ASIDES: usize = 4096;

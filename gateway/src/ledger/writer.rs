@@ -1,0 +1,349 @@
+//! The writer: one thread that owns the file, takes what is queued, writes it in one go and says so.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::book::Book;
+use super::chain::Receipt;
+use super::entry::{Caller, Entry, Kind};
+use super::fault::{BookFault, LedgerError};
+use super::health::Health;
+use super::line::{Line, unknown_body};
+use super::paper::Paper;
+use super::queue::{Closing, Job, Note, Opening, Queue};
+use super::settings::SyncMode;
+use super::words::Body;
+
+pub(super) struct Writer<P> {
+    queue: Arc<Queue>,
+    book: Book<P>,
+    sync: SyncMode,
+    /// How long the end may wait for a disk that is full.
+    patience: Duration,
+    /// What must be written and could not be yet, in order. Never an opening.
+    held: VecDeque<Job>,
+    /// Written, but not to be used or told before it is durable.
+    undurable: Undurable,
+    /// Lines that await their closing.
+    open: BTreeMap<u64, Caller>,
+    sync_at: Option<Instant>,
+    retry_at: Option<Instant>,
+    stop_by: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Undurable {
+    openings: Vec<(u64, Opening)>,
+    notes: Vec<(oneshot::Sender<Receipt>, Receipt)>,
+}
+
+impl<P: Paper> Writer<P> {
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        book: Book<P>,
+        sync: SyncMode,
+        patience: Duration,
+    ) -> Self {
+        Self {
+            queue,
+            book,
+            sync,
+            patience,
+            held: VecDeque::new(),
+            undurable: Undurable::default(),
+            open: BTreeMap::new(),
+            sync_at: None,
+            retry_at: None,
+            stop_by: None,
+        }
+    }
+
+    /// Lines to begin with: what the start found and put right.
+    pub(super) fn begin_with(&mut self, bodies: impl IntoIterator<Item = Body>) {
+        self.held.extend(bodies.into_iter().map(Job::Aside));
+        self.retry_at = Some(Instant::now());
+    }
+
+    /// Until the queue is stopped and nothing is left.
+    pub(super) fn run(mut self) {
+        let _gone = Gone(Arc::clone(&self.queue));
+        loop {
+            self.queue.tell_repeats(false);
+            let taken = self.queue.take(self.wakes_at());
+            if !taken.jobs.is_empty() || self.is_retry_due() {
+                self.write(taken.jobs);
+            }
+            self.sync_if_due();
+            if taken.is_stopping && self.finish() {
+                return;
+            }
+        }
+    }
+
+    fn write(&mut self, fresh: Vec<Job>) {
+        let mut todo = std::mem::take(&mut self.held);
+        todo.extend(fresh.into_iter().filter_map(|job| self.still_wanted(job)));
+        if todo.is_empty() && !self.book.is_sound() {
+            self.put_right();
+        }
+        while !todo.is_empty() {
+            let batch: Vec<_> = todo.drain(..todo.len().min(BATCH)).collect();
+            let (left, fault) = self.append(batch);
+            let Some(fault) = fault else { continue };
+            for job in left.into_iter().rev() {
+                todo.push_front(job);
+            }
+            self.stall(todo, &fault);
+            break;
+        }
+        self.make_durable();
+    }
+
+    /// Writes a batch; gives back what is not in the file.
+    fn append(&mut self, batch: Vec<Job>) -> (Vec<Job>, Option<BookFault>) {
+        let receipts: Vec<_> = batch.iter().map(|job| self.stage(job)).collect();
+        let committed = self.book.commit();
+        if committed.lines > 0 {
+            self.queue
+                .health
+                .wrote(committed.lines as u64, self.book.head());
+        }
+        let reached = self.book.head().sequence;
+        let mut left = Vec::new();
+        for (job, receipt) in batch.into_iter().zip(receipts) {
+            if receipt.sequence <= reached && left.is_empty() {
+                self.settle(job, receipt);
+            } else {
+                left.push(job);
+            }
+        }
+        if committed.fault.is_none() && self.queue.health.came_back() {
+            tracing::info!(sequence = reached, "the ledger can be written again");
+        }
+        (left, committed.fault)
+    }
+
+    fn stage(&mut self, job: &Job) -> Receipt {
+        match job {
+            Job::Open(Opening { body, .. })
+            | Job::Close(Closing { body, .. })
+            | Job::Aside(body) => self.book.stage(body),
+            Job::Note(Note {
+                body: Some(body), ..
+            }) => self.book.stage(body),
+            Job::Note(Note { body: None, .. }) => self.book.staged_head(),
+        }
+    }
+
+    /// The job's line is in the file.
+    fn settle(&mut self, job: Job, receipt: Receipt) {
+        match job {
+            Job::Open(opening) => match self.sync {
+                SyncMode::Batch => self.grant(receipt.sequence, opening),
+                SyncMode::Always => self.undurable.openings.push((receipt.sequence, opening)),
+            },
+            Job::Close(closing) => {
+                self.open.remove(&closing.of);
+                self.queue.line_ended();
+            }
+            Job::Note(note) => {
+                self.queue.note_written();
+                self.undurable.notes.push((note.reply, receipt));
+            }
+            Job::Aside(_) => self.queue.aside_written(),
+        }
+    }
+
+    /// Hands out the line. If nobody waits for it any more, dropping it closes it.
+    fn grant(&mut self, sequence: u64, opening: Opening) {
+        let Opening {
+            body: _,
+            caller,
+            asked,
+            reply,
+        } = opening;
+        self.open.insert(sequence, caller.clone());
+        let line = Line::new(sequence, caller, asked, Arc::clone(&self.queue));
+        drop(reply.send(Ok(line)));
+    }
+
+    /// Nothing may be let out for these; what must be told later is held.
+    fn stall(&mut self, jobs: VecDeque<Job>, fault: &BookFault) {
+        for job in jobs {
+            match job {
+                Job::Open(opening) => self.refuse(opening, fault),
+                Job::Close(_) | Job::Note(_) | Job::Aside(_) => self.held.push_back(job),
+            }
+        }
+        self.went_down(fault);
+    }
+
+    fn refuse(&self, opening: Opening, fault: &BookFault) {
+        self.queue.line_ended();
+        drop(
+            opening
+                .reply
+                .send(Err(LedgerError::Down(fault.to_string()))),
+        );
+    }
+
+    fn went_down(&mut self, fault: &BookFault) {
+        self.retry_at = Some(Instant::now() + RETRY_EVERY);
+        let sentence = fault.to_string();
+        if self.queue.health.went_down(&sentence) {
+            tracing::error!(alarm = ALARM, "{sentence}");
+            Health::count(&self.queue.health.alarms);
+            let entry = Entry::new(Kind::Alarm).into_alarm(ALARM).inside(&sentence);
+            if !self.queue.aside(entry) {
+                tracing::debug!("the ledger's alarm was counted with an earlier one");
+            }
+        }
+    }
+
+    fn make_durable(&mut self) {
+        let is_awaited = !self.undurable.openings.is_empty() || !self.undurable.notes.is_empty();
+        if is_awaited || self.book.unsynced() > UNSYNCED {
+            self.sync_now();
+        } else if self.book.unsynced() > 0 && self.sync_at.is_none() {
+            self.sync_at = Some(Instant::now() + SYNC_EVERY);
+        }
+    }
+
+    fn sync_if_due(&mut self) {
+        if self.sync_at.is_some_and(|at| at <= Instant::now()) {
+            self.sync_now();
+        }
+    }
+
+    fn sync_now(&mut self) {
+        self.sync_at = None;
+        match self.book.sync() {
+            Ok(()) => self.release(),
+            Err(fault) => self.distrust(&fault),
+        }
+    }
+
+    /// Everything written is durable.
+    fn release(&mut self) {
+        let Undurable { openings, notes } = std::mem::take(&mut self.undurable);
+        for (sequence, opening) in openings {
+            self.grant(sequence, opening);
+        }
+        for (reply, receipt) in notes {
+            // Who asked may have given up; the line stands anyway.
+            let _ = reply.send(receipt);
+        }
+    }
+
+    /// Openings that are written but may not last are refused and closed; notes wait on.
+    fn distrust(&mut self, fault: &BookFault) {
+        for (sequence, opening) in std::mem::take(&mut self.undurable.openings) {
+            let body = unknown_body(
+                sequence,
+                &opening.caller,
+                "the line could not be made durable; nothing was sent",
+            );
+            self.open.insert(sequence, opening.caller);
+            self.held
+                .push_back(Job::Close(Closing { of: sequence, body }));
+            drop(
+                opening
+                    .reply
+                    .send(Err(LedgerError::Down(fault.to_string()))),
+            );
+        }
+        self.went_down(fault);
+    }
+
+    fn put_right(&mut self) {
+        match self.book.put_right() {
+            Ok(()) => {
+                self.queue.health.came_back();
+                self.release();
+            }
+            Err(fault) => self.went_down(&fault),
+        }
+    }
+
+    fn still_wanted(&self, job: Job) -> Option<Job> {
+        match job {
+            Job::Open(opening) if opening.reply.is_closed() => {
+                self.queue.line_ended();
+                None
+            }
+            Job::Open(_) | Job::Close(_) | Job::Note(_) | Job::Aside(_) => Some(job),
+        }
+    }
+
+    fn is_retry_due(&self) -> bool {
+        self.needs_retry() && self.retry_at.is_none_or(|at| at <= Instant::now())
+    }
+
+    fn needs_retry(&self) -> bool {
+        !self.held.is_empty() || !self.book.is_sound()
+    }
+
+    fn wakes_at(&self) -> Option<Instant> {
+        let retry = if self.needs_retry() {
+            self.retry_at
+        } else {
+            None
+        };
+        [retry, self.sync_at, self.queue.next_window_end()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether the end is reached. A disk that stays full is waited for within limits.
+    fn finish(&mut self) -> bool {
+        let stop_by = *self
+            .stop_by
+            .get_or_insert_with(|| Instant::now() + self.patience);
+        self.queue.tell_repeats(true);
+        if self.needs_retry() && Instant::now() < stop_by {
+            std::thread::sleep(STOP_PAUSE);
+            self.retry_at = None;
+            return false;
+        }
+        if !self.queue.shut() {
+            return false;
+        }
+        let closings = std::mem::take(&mut self.open).into_iter();
+        let bodies = closings
+            .map(|(of, caller)| unknown_body(of, &caller, "the gateway stopped before this ended"));
+        let last = bodies.map(Job::Aside).collect();
+        self.write(last);
+        self.sync_now();
+        if !self.held.is_empty() {
+            tracing::error!(
+                lines = self.held.len(),
+                "the ledger was closed with lines that could not be written"
+            );
+        }
+        true
+    }
+}
+
+/// Tells the queue that nobody takes from it any more, also when the thread fails.
+struct Gone(Arc<Queue>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.health.went_down("the ledger's writer failed");
+        }
+        self.0.abandon();
+    }
+}
+
+const BATCH: usize = 1024;
+const SYNC_EVERY: Duration = Duration::from_millis(100);
+const RETRY_EVERY: Duration = Duration::from_millis(250);
+const STOP_PAUSE: Duration = Duration::from_millis(20);
+/// More than this is made durable without waiting for the moment, so that it need not be kept in memory.
+const UNSYNCED: usize = 8 * 1024 * 1024;
+const ALARM: &str = "ledger-down";
