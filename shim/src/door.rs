@@ -35,10 +35,7 @@ impl Door {
     /// A door that is reached in another way; `name` is what messages call it.
     #[must_use]
     pub fn through(name: &str, open: impl Fn() -> Connecting + Send + Sync + 'static) -> Self {
-        Self {
-            name: Arc::from(name),
-            open: Arc::new(open),
-        }
+        Self { name: Arc::from(name), open: Arc::new(open) }
     }
 
     #[must_use]
@@ -48,9 +45,7 @@ impl Door {
 
     /// One attempt, with a deadline.
     pub async fn connect(&self) -> io::Result<UnixStream> {
-        timeout(ATTEMPT, (self.open)())
-            .await
-            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        timeout(ATTEMPT, (self.open)()).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Attempts for as long as `patience` lasts, while the house is only away: it may be starting again.
@@ -75,10 +70,7 @@ impl fmt::Debug for Door {
 
 /// Whether nobody listens now, or the listener's queue is full: both pass.
 fn is_away(fault: &io::Error) -> bool {
-    matches!(
-        fault.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound | io::ErrorKind::WouldBlock
-    )
+    matches!(fault.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound | io::ErrorKind::WouldBlock)
 }
 
 const ATTEMPT: Duration = Duration::from_secs(5);

@@ -57,23 +57,13 @@ impl Loopback {
 /// Listens at `wanted`, or at any free port where that one is busy.
 pub async fn listen(wanted: Loopback, door: Door, tag: RunTag) -> Result<Listening, ShimFault> {
     let listener = match TcpListener::bind(wanted.address()).await {
-        Err(fault) if fault.kind() == io::ErrorKind::AddrInUse => {
-            TcpListener::bind(Loopback::port(0).address()).await
-        }
+        Err(fault) if fault.kind() == io::ErrorKind::AddrInUse => TcpListener::bind(Loopback::port(0).address()).await,
         bound => bound,
     };
-    let fault = |source| ShimFault::Listen {
-        port: wanted.port,
-        source,
-    };
+    let fault = |source| ShimFault::Listen { port: wanted.port, source };
     let listener = listener.map_err(fault)?;
     let port = listener.local_addr().map_err(fault)?.port();
-    Ok(Listening {
-        listener,
-        at: Loopback::port(port),
-        door,
-        tag,
-    })
+    Ok(Listening { listener, at: Loopback::port(port), door, tag })
 }
 
 impl Listening {
@@ -111,10 +101,7 @@ impl Listening {
 
 /// Whether an accept error says something about one connection or a passing shortage, not about the listener.
 fn passes_by(fault: &io::Error) -> bool {
-    !matches!(
-        fault.kind(),
-        io::ErrorKind::InvalidInput | io::ErrorKind::NotConnected | io::ErrorKind::Unsupported
-    )
+    !matches!(fault.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotConnected | io::ErrorKind::Unsupported)
 }
 
 /// Best effort: a socket just accepted has room for these few bytes.

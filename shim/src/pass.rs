@@ -40,7 +40,10 @@ pub(crate) async fn carry(mut client: TcpStream, door: &Door, run: &RunTag) {
 /// A whole response of the shim's own.
 pub(crate) fn answer(status: &str, text: &str) -> Vec<u8> {
     let length = text.len();
-    format!("HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}").into_bytes()
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+    )
+    .into_bytes()
 }
 
 enum Opening {
@@ -70,10 +73,7 @@ async fn read_head(client: &mut TcpStream, run: &RunTag) -> io::Result<Opening> 
             }
             Tagged::Incomplete if bytes.len() > HEAD_LIMIT => {
                 let text = "boxgate shim: the request head is longer than 64 KiB\n";
-                return Ok(Opening::Answer(answer(
-                    "431 Request Header Fields Too Large",
-                    text,
-                )));
+                return Ok(Opening::Answer(answer("431 Request Header Fields Too Large", text)));
             }
             Tagged::Incomplete => {}
         }
@@ -142,11 +142,7 @@ async fn pump<R: Readable, W: Writable>(from: &R, to: &mut W) -> io::Result<()> 
                 Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => 0,
                 Err(fault) => return Err(fault),
             };
-            Ok(if sent == count {
-                Step::Wait
-            } else {
-                Step::Rest(bytes[sent..].to_vec())
-            })
+            Ok(if sent == count { Step::Wait } else { Step::Rest(bytes[sent..].to_vec()) })
         })?;
         match step {
             Step::Wait => tokio::task::yield_now().await,

@@ -33,10 +33,7 @@ impl RunTag {
     #[must_use]
     pub fn new(run: &RunId, token: &RunToken) -> Self {
         let plain = format!("{}:{TOKEN_PASSWORD}", token.expose());
-        Self {
-            run: run.clone(),
-            credential: STANDARD.encode(plain),
-        }
+        Self { run: run.clone(), credential: STANDARD.encode(plain) }
     }
 
     #[must_use]
@@ -71,31 +68,12 @@ pub(crate) fn tag(bytes: &[u8], tag: &RunTag) -> Tagged {
         Err(answer) => return answer,
     };
     let mut head = Vec::with_capacity(consumed + 128);
-    let version = if request.version == Some(0) {
-        "HTTP/1.0"
-    } else {
-        "HTTP/1.1"
-    };
-    put(
-        &mut head,
-        &[
-            method.as_bytes(),
-            b" ",
-            target.as_bytes(),
-            b" ",
-            version.as_bytes(),
-        ],
-    );
-    put(
-        &mut head,
-        &[b"Proxy-Authorization: Basic ", tag.credential.as_bytes()],
-    );
+    let version = if request.version == Some(0) { "HTTP/1.0" } else { "HTTP/1.1" };
+    put(&mut head, &[method.as_bytes(), b" ", target.as_bytes(), b" ", version.as_bytes()]);
+    put(&mut head, &[b"Proxy-Authorization: Basic ", tag.credential.as_bytes()]);
     let dropped = dropped_names(request.headers, form);
     for field in request.headers.iter() {
-        if !dropped
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(field.name))
-        {
+        if !dropped.iter().any(|name| name.eq_ignore_ascii_case(field.name)) {
             put(&mut head, &[field.name.as_bytes(), b": ", field.value]);
         }
     }
@@ -115,16 +93,12 @@ enum Form {
 }
 
 fn form_of(method: &str, target: &str) -> Result<Form, Tagged> {
-    let is_plain = target
-        .get(..7)
-        .is_some_and(|start| start.eq_ignore_ascii_case("http://"));
+    let is_plain = target.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://"));
     match (method, target) {
         ("CONNECT", _) => Ok(Form::Tunnel),
         ("GET" | "HEAD", "/healthz") => Err(Tagged::Health),
         _ if is_plain => Ok(Form::Absolute),
-        _ => Err(Tagged::Refuse(
-            "the shim is a proxy: use CONNECT, or a request whose target begins with http://",
-        )),
+        _ => Err(Tagged::Refuse("the shim is a proxy: use CONNECT, or a request whose target begins with http://")),
     }
 }
 
@@ -134,14 +108,10 @@ fn dropped_names<'a>(fields: &'a [httparse::Header<'a>], form: Form) -> Vec<&'a 
     let mut names = vec!["proxy-authorization"];
     if form == Form::Absolute {
         names.extend(["connection", "proxy-connection", "keep-alive"]);
-        let nominating = fields
-            .iter()
-            .filter(|field| field.name.eq_ignore_ascii_case("connection"));
+        let nominating = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
         let nominated = nominating.filter_map(|field| std::str::from_utf8(field.value).ok());
         let nominated = nominated.flat_map(|value| value.split(',')).map(str::trim);
-        names.extend(
-            nominated.filter(|name| !FRAMING.iter().any(|kept| kept.eq_ignore_ascii_case(name))),
-        );
+        names.extend(nominated.filter(|name| !FRAMING.iter().any(|kept| kept.eq_ignore_ascii_case(name))));
     }
     names
 }
@@ -165,8 +135,7 @@ mod tests {
 
     const TOKEN: &str = "3f2b8c1e-9d4a-4c6b-8e2f-0123456789ab";
     /// base64 of the token, a colon and an `x`.
-    const OURS: &str =
-        "Proxy-Authorization: Basic M2YyYjhjMWUtOWQ0YS00YzZiLThlMmYtMDEyMzQ1Njc4OWFiOng=\r\n";
+    const OURS: &str = "Proxy-Authorization: Basic M2YyYjhjMWUtOWQ0YS00YzZiLThlMmYtMDEyMzQ1Njc4OWFiOng=\r\n";
 
     fn run() -> RunTag {
         let run = "20260131T235959-0a1b2c3d".parse().expect("a run id");
@@ -182,20 +151,11 @@ mod tests {
 
     #[test]
     fn a_tunnel_carries_our_credential_and_no_other() {
-        for theirs in [
-            "",
-            "Proxy-Authorization: Basic eDp5\r\n",
-            "proxy-AUTHORIZATION: Bearer x\r\nPROXY-authorization: y\r\n",
-        ] {
-            let got = passed(&format!(
-                "CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n{theirs}X-Other: 1\r\n\r\n"
-            ));
-            assert_eq!(
-                got,
-                format!(
-                    "CONNECT a.test:443 HTTP/1.1\r\n{OURS}Host: a.test:443\r\nX-Other: 1\r\n\r\n"
-                )
-            );
+        for theirs in
+            ["", "Proxy-Authorization: Basic eDp5\r\n", "proxy-AUTHORIZATION: Bearer x\r\nPROXY-authorization: y\r\n"]
+        {
+            let got = passed(&format!("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n{theirs}X-Other: 1\r\n\r\n"));
+            assert_eq!(got, format!("CONNECT a.test:443 HTTP/1.1\r\n{OURS}Host: a.test:443\r\nX-Other: 1\r\n\r\n"));
         }
     }
 
@@ -215,8 +175,7 @@ mod tests {
     #[test]
     fn bytes_behind_the_head_are_not_part_of_it() {
         let head = "CONNECT a.test:443 HTTP/1.1\r\n\r\n";
-        let Tagged::Pass { consumed, .. } = tag(format!("{head}\x16\x03\x01").as_bytes(), &run())
-        else {
+        let Tagged::Pass { consumed, .. } = tag(format!("{head}\x16\x03\x01").as_bytes(), &run()) else {
             panic!("not passed")
         };
         assert_eq!(consumed, head.len());
@@ -234,15 +193,9 @@ mod tests {
             "CONNECT a.test:443 HTTP/1.1\r\nA: b\r\n folded: c\r\n\r\n",
             "CONNECT a.test:443 HTTP/2.0\r\n\r\n",
         ] {
-            assert!(
-                matches!(tag(bad.as_bytes(), &run()), Tagged::Refuse(_)),
-                "{bad:?}"
-            );
+            assert!(matches!(tag(bad.as_bytes(), &run()), Tagged::Refuse(_)), "{bad:?}");
         }
-        assert_eq!(
-            tag(b"GET /healthz HTTP/1.1\r\n\r\n", &run()),
-            Tagged::Health
-        );
+        assert_eq!(tag(b"GET /healthz HTTP/1.1\r\n\r\n", &run()), Tagged::Health);
         assert_eq!(tag(b"CONNECT a.test:443 HT", &run()), Tagged::Incomplete);
     }
 

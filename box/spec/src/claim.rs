@@ -97,9 +97,13 @@ pub enum FromHouse {
     /// The attestation is in the ledger; the agent may start.
     Go,
     /// The attestation does not do; the run is over.
-    Unproven { which: String },
+    Unproven {
+        which: String,
+    },
     /// The house ends the run; boxd ends the agent at once and reports.
-    Cut { ended_by: EndedBy },
+    Cut {
+        ended_by: EndedBy,
+    },
     /// The report is in the ledger.
     Settled(Settled),
 }

@@ -83,7 +83,11 @@ impl FromStr for BoxId {
         let bytes = text.as_bytes();
         let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         match bytes {
-            [first, rest @ ..] if bytes.len() <= 63 && plain(first) && rest.iter().all(|b| plain(b) || matches!(b, b'-' | b'_')) => Ok(Self(text.to_owned())),
+            [first, rest @ ..]
+                if bytes.len() <= 63 && plain(first) && rest.iter().all(|b| plain(b) || matches!(b, b'-' | b'_')) =>
+            {
+                Ok(Self(text.to_owned()))
+            }
             _ => Err(NameFault::BoxId),
         }
     }
@@ -175,7 +179,9 @@ impl fmt::Debug for RunToken {
 impl fmt::Display for NameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BoxId => "a box id is 1 to 63 lower-case letters, digits, `-` or `_`, and starts with a letter or a digit",
+            Self::BoxId => {
+                "a box id is 1 to 63 lower-case letters, digits, `-` or `_`, and starts with a letter or a digit"
+            }
             Self::RunId => "a run id looks like 20260131T235959-0a1b2c3d",
             Self::RunToken => "a run token is a version 4 UUID in lower case",
             Self::Fingerprint => "a house's fingerprint is `sha256:` and 64 lower-case hexadecimal digits",
@@ -204,7 +210,16 @@ mod tests {
     #[test]
     fn a_run_token_is_a_version_4_uuid_and_nothing_else() {
         assert!("3f2b8c1e-9d4a-4c6b-8e2f-0123456789ab".parse::<RunToken>().is_ok());
-        for bad in ["", "../x", "/etc/passwd", "3F2B8C1E-9d4a-4c6b-8e2f-0123456789ab", "3f2b8c1e-9d4a-1c6b-8e2f-0123456789ab", "3f2b8c1e-9d4a-4c6b-ce2f-0123456789ab", "3f2b8c1e9d4a4c6b8e2f0123456789ab", " 3f2b8c1e-9d4a-4c6b-8e2f-0123456789a"] {
+        for bad in [
+            "",
+            "../x",
+            "/etc/passwd",
+            "3F2B8C1E-9d4a-4c6b-8e2f-0123456789ab",
+            "3f2b8c1e-9d4a-1c6b-8e2f-0123456789ab",
+            "3f2b8c1e-9d4a-4c6b-ce2f-0123456789ab",
+            "3f2b8c1e9d4a4c6b8e2f0123456789ab",
+            " 3f2b8c1e-9d4a-4c6b-8e2f-0123456789a",
+        ] {
             assert_eq!(bad.parse::<RunToken>(), Err(NameFault::RunToken), "{bad}");
         }
     }
@@ -218,7 +233,12 @@ mod tests {
     #[test]
     fn run_ids_and_fingerprints_have_one_form() {
         assert!("20260131T235959-0a1b2c3d".parse::<RunId>().is_ok());
-        for bad in ["20260131T235959-0A1b2c3d", "20260131235959-0a1b2c3d", "20260131T235959-0a1b2c3", "../../../../../../passwd"] {
+        for bad in [
+            "20260131T235959-0A1b2c3d",
+            "20260131235959-0a1b2c3d",
+            "20260131T235959-0a1b2c3",
+            "../../../../../../passwd",
+        ] {
             assert_eq!(bad.parse::<RunId>(), Err(NameFault::RunId), "{bad}");
         }
         let print = Fingerprint::from_digest(&[0xab; 32]);

@@ -19,9 +19,7 @@ async fn scene() -> Scene {
     let path = folder.path().join("door.sock");
     let door = UnixListener::bind(&path).expect("a door");
     let run = "20260131T235959-0a1b2c3d".parse().expect("a run id");
-    let token = "3f2b8c1e-9d4a-4c6b-8e2f-0123456789ab"
-        .parse()
-        .expect("a token");
+    let token = "3f2b8c1e-9d4a-4c6b-8e2f-0123456789ab".parse().expect("a token");
     let shim = listen(Loopback::port(0), Door::at(path), RunTag::new(&run, &token));
     let shim = shim.await.expect("a shim");
     let port = shim.at().number();
@@ -30,9 +28,7 @@ async fn scene() -> Scene {
 }
 
 async fn client(port: u16, bytes: &[u8]) -> TcpStream {
-    let mut client = TcpStream::connect(("127.0.0.1", port))
-        .await
-        .expect("the shim listens");
+    let mut client = TcpStream::connect(("127.0.0.1", port)).await.expect("the shim listens");
     client.write_all(bytes).await.expect("sent");
     client
 }
@@ -40,11 +36,7 @@ async fn client(port: u16, bytes: &[u8]) -> TcpStream {
 async fn until_head_end(stream: &mut UnixStream) -> Vec<u8> {
     let mut got = Vec::new();
     while !got.windows(4).any(|four| four == b"\r\n\r\n") {
-        assert_ne!(
-            stream.read_buf(&mut got).await.expect("read"),
-            0,
-            "the head was cut"
-        );
+        assert_ne!(stream.read_buf(&mut got).await.expect("read"), 0, "the head was cut");
     }
     got
 }
@@ -58,9 +50,7 @@ async fn bytes_sent_with_the_head_reach_the_door_and_the_answer_is_unchanged() {
     while !got.ends_with(b"HELLO") {
         assert_ne!(door.read_buf(&mut got).await.expect("read"), 0);
     }
-    door.write_all(b"HTTP/1.1 403 No\r\nX: y\r\n\r\nwhy")
-        .await
-        .expect("answered");
+    door.write_all(b"HTTP/1.1 403 No\r\nX: y\r\n\r\nwhy").await.expect("answered");
     drop(door);
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.expect("read");
@@ -76,16 +66,11 @@ async fn each_direction_ends_by_itself() {
     client.shutdown().await.expect("half closed");
     let mut rest = Vec::new();
     door.read_to_end(&mut rest).await.expect("the end arrives");
-    door.write_all(b"late")
-        .await
-        .expect("the other half is open");
+    door.write_all(b"late").await.expect("the other half is open");
     door.shutdown().await.expect("closed");
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).await.expect("read");
-    assert_eq!(
-        (rest.as_slice(), answer.as_slice()),
-        (&b""[..], &b"late"[..])
-    );
+    assert_eq!((rest.as_slice(), answer.as_slice()), (&b""[..], &b"late"[..]));
 }
 
 #[tokio::test]
@@ -138,9 +123,7 @@ async fn the_shim_answers_for_itself_only_where_it_must() {
 async fn a_busy_port_gives_way_to_a_free_one() {
     let scene = scene().await;
     let run = "20260131T235959-0a1b2c3d".parse().expect("a run id");
-    let token = "3f2b8c1e-9d4a-4c6b-8e2f-0123456789ab"
-        .parse()
-        .expect("a token");
+    let token = "3f2b8c1e-9d4a-4c6b-8e2f-0123456789ab".parse().expect("a token");
     let door = Door::at(scene.folder.path().join("door.sock"));
     let second = listen(Loopback::port(scene.port), door, RunTag::new(&run, &token));
     assert_ne!(second.await.expect("a shim").at().number(), scene.port);
