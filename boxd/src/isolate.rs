@@ -5,6 +5,7 @@
 
 mod plan;
 mod identity;
+mod session;
 mod etc;
 mod system;
 mod trees;
@@ -55,6 +56,7 @@ pub(crate) struct Inside {
 pub(crate) fn enter(options: &IsolateOptions) -> Result<Entered, IsolateFault> {
     one_thread()?;
     crate::sys::isolate::close_all_but(None).map_err(at("close", "inherited descriptors"))?;
+    no_folder_inherited()?;
     let plan = plan::draw(options)?;
     let (keeper, line) = door::open(&plan)?;
     // Root takes the trees while it still has its powers; another user only gains any in the box.
@@ -77,12 +79,7 @@ pub(crate) fn enter(options: &IsolateOptions) -> Result<Entered, IsolateFault> {
     }
 }
 
-fn outer(
-    inner: Pid,
-    plan: &Plan,
-    keeper: &DoorKeeper,
-    signals: &Signals,
-) -> Result<u8, IsolateFault> {
+fn outer(inner: Pid, plan: &Plan, keeper: &DoorKeeper, signals: &Signals) -> Result<u8, IsolateFault> {
     if let Err(fault) = begin(inner, plan, keeper) {
         outside::end(inner);
         return Err(fault);
@@ -103,12 +100,7 @@ fn begin(inner: Pid, plan: &Plan, keeper: &DoorKeeper) -> Result<(), IsolateFaul
     keeper.say_go().map_err(at("tell", "the box to go on"))
 }
 
-fn inner(
-    plan: &Plan,
-    taken: Option<Trees>,
-    line: DoorLine,
-    signals: Signals,
-) -> Result<Inside, IsolateFault> {
+fn inner(plan: &Plan, taken: Option<Trees>, line: DoorLine, signals: Signals) -> Result<Inside, IsolateFault> {
     signals.restore()?;
     inside::settle(plan, taken, &line)?;
     Ok(Inside {
@@ -126,6 +118,18 @@ fn one_thread() -> Result<(), IsolateFault> {
     }
     let error = std::io::Error::other("boxd already has threads");
     Err(at("split", "boxd")(error))
+}
+
+/// Through a folder that was given as a standard stream, `..` would lead to the whole host.
+fn no_folder_inherited() -> Result<(), IsolateFault> {
+    for number in 0..=2 {
+        let path = format!("/proc/self/fd/{number}");
+        if std::fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
+            let what = "is a folder; give a file, a pipe or a terminal";
+            return Err(IsolateFault::option("a standard stream", path, what));
+        }
+    }
+    Ok(())
 }
 
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER

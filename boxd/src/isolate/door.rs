@@ -15,8 +15,8 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
-    connect, recvmsg, sendmsg, setsockopt, socket, socketpair, sockopt,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, connect, recvmsg,
+    sendmsg, setsockopt, socket, socketpair, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
@@ -46,20 +46,10 @@ pub(crate) fn open(plan: &Plan) -> Result<(DoorKeeper, DoorLine), IsolateFault> 
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
         .open(&plan.door_folder)
-        .map_err(|source| IsolateFault::Door {
-            path: plan.door_folder.join(&plan.door_name),
-            source,
-        })?;
+        .map_err(|source| IsolateFault::Door { path: plan.door_folder.join(&plan.door_name), source })?;
     let (outer, inner) = line().map_err(at("open", "the line to the outer boxd"))?;
-    let keeper = DoorKeeper {
-        line: outer,
-        folder,
-        name: plan.door_name.clone(),
-    };
-    let line = DoorLine {
-        line: inner,
-        asked: Mutex::new(0),
-    };
+    let keeper = DoorKeeper { line: outer, folder, name: plan.door_name.clone() };
+    let line = DoorLine { line: inner, asked: Mutex::new(0) };
     Ok((keeper, line))
 }
 
@@ -177,10 +167,7 @@ impl Answer {
 
     fn read(bytes: [u8; 8]) -> Self {
         let [a, b, c, d, e, f, g, h] = bytes;
-        Self {
-            number: u32::from_le_bytes([a, b, c, d]),
-            errno: i32::from_le_bytes([e, f, g, h]),
-        }
+        Self { number: u32::from_le_bytes([a, b, c, d]), errno: i32::from_le_bytes([e, f, g, h]) }
     }
 }
 
@@ -223,10 +210,7 @@ mod tests {
             folder: File::open(folder).expect("the folder"),
             name: PathBuf::from("door.sock"),
         };
-        let line = DoorLine {
-            line: inner,
-            asked: Mutex::new(0),
-        };
+        let line = DoorLine { line: inner, asked: Mutex::new(0) };
         (keeper, line)
     }
 

@@ -10,14 +10,9 @@ pub(crate) struct Written {
 
 /// The files that the box has instead of the host's: no users but its own, no name server, no other host.
 pub(crate) fn written(who: &Identity) -> Vec<Written> {
-    let Identity {
-        uid,
-        gid,
-        by_root: _,
-    } = who;
-    let mut passwd = format!(
-        "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nagent:x:{uid}:{gid}:agent:/session/home:/bin/sh\n"
-    );
+    let Identity { uid, gid, by_root: _ } = who;
+    let mut passwd =
+        format!("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nagent:x:{uid}:{gid}:agent:/session/home:/bin/sh\n");
     let mut group = format!("root:x:0:\nagent:x:{gid}:\n");
     if *uid != NOBODY {
         passwd.push_str("nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
@@ -78,21 +73,10 @@ mod tests {
     #[test]
     fn every_id_has_one_name() {
         for uid in [1000, 65_534] {
-            let files = written(&Identity {
-                uid,
-                gid: uid,
-                by_root: false,
-            });
+            let files = written(&Identity { uid, gid: uid, by_root: false });
             for path in ["/etc/passwd", "/etc/group"] {
-                let file = files
-                    .iter()
-                    .find(|file| file.path == path)
-                    .expect("is written");
-                let ids: Vec<_> = file
-                    .text
-                    .lines()
-                    .filter_map(|line| line.split(':').nth(2))
-                    .collect();
+                let file = files.iter().find(|file| file.path == path).expect("is written");
+                let ids: Vec<_> = file.text.lines().filter_map(|line| line.split(':').nth(2)).collect();
                 let mut once = ids.clone();
                 once.dedup();
                 assert_eq!(ids, once, "{path}");

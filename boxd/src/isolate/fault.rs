@@ -7,11 +7,7 @@ use std::path::PathBuf;
 pub(crate) enum IsolateFault {
     /// An option that cannot be followed; nothing has been touched yet.
     #[error("{option} {}: {what}", path.display())]
-    Option {
-        option: &'static str,
-        path: PathBuf,
-        what: String,
-    },
+    Option { option: &'static str, path: PathBuf, what: String },
     /// The door's folder is not there, or not ours to open.
     #[error(
         "open the folder of the door {}: start the gateway, or name its door with --door",
@@ -20,19 +16,10 @@ pub(crate) enum IsolateFault {
     Door { path: PathBuf, source: io::Error },
     /// The kernel, its settings or its security module say no.
     #[error("{deed} {object}: the kernel forbids it; {fix}")]
-    Forbidden {
-        deed: &'static str,
-        object: String,
-        fix: String,
-        source: io::Error,
-    },
+    Forbidden { deed: &'static str, object: String, fix: String, source: io::Error },
     /// A step that should have worked did not.
     #[error("{deed} {object}")]
-    Broken {
-        deed: &'static str,
-        object: String,
-        source: io::Error,
-    },
+    Broken { deed: &'static str, object: String, source: io::Error },
     /// The outer boxd died before the box was made.
     #[error("make the box: the outer boxd is gone")]
     Orphaned,
@@ -49,39 +36,19 @@ impl IsolateFault {
         }
     }
 
-    pub(crate) fn option(
-        option: &'static str,
-        path: impl Into<PathBuf>,
-        what: impl Into<String>,
-    ) -> Self {
-        Self::Option {
-            option,
-            path: path.into(),
-            what: what.into(),
-        }
+    pub(crate) fn option(option: &'static str, path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
+        Self::Option { option, path: path.into(), what: what.into() }
     }
 }
 
 /// Turns the errno of one step into a fault, with the fix where the kernel is the cause.
-pub(crate) fn at(
-    deed: &'static str,
-    object: impl Into<String>,
-) -> impl FnOnce(io::Error) -> IsolateFault {
+pub(crate) fn at(deed: &'static str, object: impl Into<String>) -> impl FnOnce(io::Error) -> IsolateFault {
     let object = object.into();
     move |source| {
         let errno = source.raw_os_error().unwrap_or(0);
         match fix(errno, setting) {
-            Some(fix) => IsolateFault::Forbidden {
-                deed,
-                object,
-                fix,
-                source,
-            },
-            None => IsolateFault::Broken {
-                deed,
-                object,
-                source,
-            },
+            Some(fix) => IsolateFault::Forbidden { deed, object, fix, source },
+            None => IsolateFault::Broken { deed, object, source },
         }
     }
 }
@@ -132,28 +99,15 @@ mod tests {
                 "1",
                 "kernel.apparmor_restrict_unprivileged_userns=0",
             ),
-            (
-                EPERM,
-                "kernel/unprivileged_userns_clone",
-                "0",
-                "kernel.unprivileged_userns_clone=1",
-            ),
-            (
-                ENOSPC,
-                "user/max_user_namespaces",
-                "0",
-                "user.max_user_namespaces=10000",
-            ),
+            (EPERM, "kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
+            (ENOSPC, "user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),
             (ENOSPC, "none", "", "raise user.max_user_namespaces"),
             (EPERM, "none", "", "outside of another container"),
             (ENOSYS, "none", "", "5.12"),
         ];
         for (errno, name, value, said) in table {
             let told = fix(errno, |asked| (asked == name).then(|| value.to_owned()));
-            assert!(
-                told.as_deref().is_some_and(|told| told.contains(said)),
-                "{errno} {name}: {told:?}"
-            );
+            assert!(told.as_deref().is_some_and(|told| told.contains(said)), "{errno} {name}: {told:?}");
         }
         assert_eq!(fix(EIO, |_| Some("1".to_owned())), None);
     }

@@ -24,12 +24,7 @@ pub(crate) fn program() -> Vec<sock_filter> {
 
 /// Calls of another architecture would be numbered otherwise, and pass unseen.
 fn foreign_calls() -> Vec<sock_filter> {
-    let mut code = vec![
-        load(ARCH_AT),
-        jump(libc::BPF_JEQ, ARCH, 1, 0),
-        refuse(libc::ENOSYS),
-        load(NUMBER_AT),
-    ];
+    let mut code = vec![load(ARCH_AT), jump(libc::BPF_JEQ, ARCH, 1, 0), refuse(libc::ENOSYS), load(NUMBER_AT)];
     if cfg!(target_arch = "x86_64") {
         code.extend([jump(libc::BPF_JGE, X32_BIT, 0, 1), refuse(libc::ENOSYS)]);
     }
@@ -39,12 +34,7 @@ fn foreign_calls() -> Vec<sock_filter> {
 /// Only local sockets, and the internet families, which reach nothing but loopback here.
 /// vsock, for one, belongs to no network namespace: it would reach the machine's host.
 fn families() -> Vec<sock_filter> {
-    let known = [
-        libc::AF_UNIX,
-        libc::AF_INET,
-        libc::AF_INET6,
-        libc::AF_NETLINK,
-    ];
+    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     let mut code = vec![load(argument(0))];
     for (index, family) in known.iter().enumerate() {
         let to_allow = u8::try_from(known.len() - index).unwrap_or(0);
@@ -68,21 +58,12 @@ fn terminal_input() -> Vec<sock_filter> {
 /// Refuses where an argument has one of the bits. What the box leaves in the workspace belongs to a user of the host,
 /// root perhaps: a set-uid file there would be a way out.
 fn bits(index: u32, mask: u32, errno: i32) -> Vec<sock_filter> {
-    vec![
-        load(argument(index)),
-        jump(libc::BPF_JSET, mask, 0, 1),
-        refuse(errno),
-        allow(),
-    ]
+    vec![load(argument(index)), jump(libc::BPF_JSET, mask, 0, 1), refuse(errno), allow()]
 }
 
 /// Opening with such a mode; the mode counts only where the call may make a file.
 fn creating(flags: u32) -> Vec<sock_filter> {
-    let mut code = vec![
-        load(argument(flags)),
-        jump(libc::BPF_JSET, CREATES, 1, 0),
-        allow(),
-    ];
+    let mut code = vec![load(argument(flags)), jump(libc::BPF_JSET, CREATES, 1, 0), allow()];
     code.extend(bits(flags + 1, SET_ID, libc::EPERM));
     code
 }
@@ -114,12 +95,7 @@ fn refuse(errno: i32) -> sock_filter {
 }
 
 fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter {
-        code: u16::try_from(code).unwrap_or(u16::MAX),
-        jt,
-        jf,
-        k,
-    }
+    sock_filter { code: u16::try_from(code).unwrap_or(u16::MAX), jt, jf, k }
 }
 
 /// The lower half of an argument of `struct seccomp_data`; both architectures are little-endian.
@@ -174,12 +150,8 @@ const MODES: [(libc::c_long, u32); 7] = [
     (libc::SYS_creat, 1),
 ];
 #[cfg(target_arch = "aarch64")]
-const MODES: [(libc::c_long, u32); 4] = [
-    (libc::SYS_fchmod, 1),
-    (libc::SYS_fchmodat, 2),
-    (FCHMODAT2, 2),
-    (libc::SYS_mknodat, 2),
-];
+const MODES: [(libc::c_long, u32); 4] =
+    [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (FCHMODAT2, 2), (libc::SYS_mknodat, 2)];
 
 const FCHMODAT2: libc::c_long = 452;
 
@@ -233,50 +205,15 @@ mod tests {
         let table = [
             ("read", libc::SYS_read, [0, 6000, 0o6000], ALLOW),
             ("execve", libc::SYS_execve, [1, 2, 3], ALLOW),
-            (
-                "local socket",
-                libc::SYS_socket,
-                family(libc::AF_UNIX),
-                ALLOW,
-            ),
-            (
-                "internet socket",
-                libc::SYS_socket,
-                family(libc::AF_INET),
-                ALLOW,
-            ),
-            (
-                "ipv6 socket",
-                libc::SYS_socket,
-                family(libc::AF_INET6),
-                ALLOW,
-            ),
-            (
-                "netlink socket",
-                libc::SYS_socket,
-                family(libc::AF_NETLINK),
-                ALLOW,
-            ),
+            ("local socket", libc::SYS_socket, family(libc::AF_UNIX), ALLOW),
+            ("internet socket", libc::SYS_socket, family(libc::AF_INET), ALLOW),
+            ("ipv6 socket", libc::SYS_socket, family(libc::AF_INET6), ALLOW),
+            ("netlink socket", libc::SYS_socket, family(libc::AF_NETLINK), ALLOW),
             ("vsock", libc::SYS_socket, family(libc::AF_VSOCK), no_family),
-            (
-                "packet socket",
-                libc::SYS_socket,
-                family(libc::AF_PACKET),
-                no_family,
-            ),
-            (
-                "window size",
-                libc::SYS_ioctl,
-                [1, libc::TIOCGWINSZ, 0],
-                ALLOW,
-            ),
+            ("packet socket", libc::SYS_socket, family(libc::AF_PACKET), no_family),
+            ("window size", libc::SYS_ioctl, [1, libc::TIOCGWINSZ, 0], ALLOW),
             ("typing", libc::SYS_ioctl, [1, TIOCSTI.into(), 0], denied),
-            (
-                "typing, upper half set",
-                libc::SYS_ioctl,
-                [1, 1 << 32 | u64::from(TIOCSTI), 0],
-                denied,
-            ),
+            ("typing, upper half set", libc::SYS_ioctl, [1, 1 << 32 | u64::from(TIOCSTI), 0], denied),
             ("plain mode", libc::SYS_fchmodat, [0, 0, 0o755], ALLOW),
             ("set-uid mode", libc::SYS_fchmodat, [0, 0, 0o4755], denied),
             ("set-gid mode", libc::SYS_fchmod, [0, 0o2755, 0], denied),
@@ -290,17 +227,9 @@ mod tests {
         ];
         let code = program();
         for (sentence, call, arguments, expected) in table {
-            assert_eq!(
-                verdict(&code, ARCH, call, arguments),
-                expected,
-                "{sentence}"
-            );
+            assert_eq!(verdict(&code, ARCH, call, arguments), expected, "{sentence}");
         }
-        assert_eq!(
-            verdict(&code, 0x4000_0003, 1, [0; 3]),
-            absent,
-            "a 32-bit program"
-        );
+        assert_eq!(verdict(&code, 0x4000_0003, 1, [0; 3]), absent, "a 32-bit program");
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -312,10 +241,7 @@ mod tests {
         assert_eq!(open(CREATE, 0o4755), denied);
         assert_eq!(open(CREATE, 0o755), ALLOW);
         assert_eq!(open(0, 0o4755), ALLOW, "a mode that does not count");
-        assert_eq!(
-            verdict(&code, ARCH, libc::SYS_chmod, [0, 0o4755, 0]),
-            denied
-        );
+        assert_eq!(verdict(&code, ARCH, libc::SYS_chmod, [0, 0o4755, 0]), denied);
         let x32 = verdict(&code, ARCH, 0x4000_0000, [0; 3]);
         assert_eq!(x32, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
     }

@@ -24,20 +24,13 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) fn of(found: &Metadata) -> Self {
-        Self {
-            uid: found.uid(),
-            gid: found.gid(),
-        }
+        Self { uid: found.uid(), gid: found.gid() }
     }
 }
 
 impl Identity {
     /// An ordinary user stays who he is; host root becomes the workspace's owner, or nobody's uid where that is root.
-    pub(crate) fn choose(
-        caller: Owner,
-        workspace: Owner,
-        asked: Option<u32>,
-    ) -> Result<Self, IsolateFault> {
+    pub(crate) fn choose(caller: Owner, workspace: Owner, asked: Option<u32>) -> Result<Self, IsolateFault> {
         if caller.uid != 0 {
             return Self::ordinary(caller, asked);
         }
@@ -50,16 +43,8 @@ impl Identity {
         }
         let owner = usable(workspace.uid).then_some(workspace.uid);
         let uid = asked.or(owner).unwrap_or(DEFAULT_UID);
-        let gid = if usable(workspace.gid) && owner == Some(uid) {
-            workspace.gid
-        } else {
-            uid
-        };
-        Ok(Self {
-            uid,
-            gid,
-            by_root: true,
-        })
+        let gid = if usable(workspace.gid) && owner == Some(uid) { workspace.gid } else { uid };
+        Ok(Self { uid, gid, by_root: true })
     }
 
     fn ordinary(caller: Owner, asked: Option<u32>) -> Result<Self, IsolateFault> {
@@ -69,11 +54,7 @@ impl Identity {
                 uid.to_string(),
                 "only root can give the box another uid; leave the option out",
             )),
-            _ => Ok(Self {
-                uid: caller.uid,
-                gid: caller.gid,
-                by_root: false,
-            }),
+            _ => Ok(Self { uid: caller.uid, gid: caller.gid, by_root: false }),
         }
     }
 
@@ -121,70 +102,16 @@ mod tests {
     fn the_box_is_never_host_root() {
         let owner = |uid, gid| Owner { uid, gid };
         let table = [
-            (
-                "an ordinary user stays himself",
-                owner(1000, 100),
-                owner(0, 0),
-                None,
-                Some((1000, 100)),
-            ),
-            (
-                "an ordinary user may name himself",
-                owner(1000, 100),
-                owner(0, 0),
-                Some(1000),
-                Some((1000, 100)),
-            ),
-            (
-                "an ordinary user is nobody else",
-                owner(1000, 100),
-                owner(5, 5),
-                Some(5),
-                None,
-            ),
-            (
-                "root becomes the workspace's owner",
-                owner(0, 0),
-                owner(1000, 100),
-                None,
-                Some((1000, 100)),
-            ),
-            (
-                "a workspace of group root gives no group root",
-                owner(0, 0),
-                owner(1000, 0),
-                None,
-                Some((1000, 1000)),
-            ),
-            (
-                "root's workspace gives an id of its own",
-                owner(0, 0),
-                owner(0, 0),
-                None,
-                Some((60_999, 60_999)),
-            ),
-            (
-                "so does the overflow id",
-                owner(0, 0),
-                owner(65_534, 65_534),
-                None,
-                Some((60_999, 60_999)),
-            ),
-            (
-                "root may choose",
-                owner(0, 0),
-                owner(1000, 100),
-                Some(7000),
-                Some((7000, 7000)),
-            ),
+            ("an ordinary user stays himself", owner(1000, 100), owner(0, 0), None, Some((1000, 100))),
+            ("an ordinary user may name himself", owner(1000, 100), owner(0, 0), Some(1000), Some((1000, 100))),
+            ("an ordinary user is nobody else", owner(1000, 100), owner(5, 5), Some(5), None),
+            ("root becomes the workspace's owner", owner(0, 0), owner(1000, 100), None, Some((1000, 100))),
+            ("a workspace of group root gives no group root", owner(0, 0), owner(1000, 0), None, Some((1000, 1000))),
+            ("root's workspace gives an id of its own", owner(0, 0), owner(0, 0), None, Some((60_999, 60_999))),
+            ("so does the overflow id", owner(0, 0), owner(65_534, 65_534), None, Some((60_999, 60_999))),
+            ("root may choose", owner(0, 0), owner(1000, 100), Some(7000), Some((7000, 7000))),
             ("but not root", owner(0, 0), owner(1000, 100), Some(0), None),
-            (
-                "and not the last id",
-                owner(0, 0),
-                owner(1000, 100),
-                Some(u32::MAX),
-                None,
-            ),
+            ("and not the last id", owner(0, 0), owner(1000, 100), Some(u32::MAX), None),
         ];
         for (sentence, caller, workspace, asked, expected) in table {
             let chosen = Identity::choose(caller, workspace, asked).ok();

@@ -21,15 +21,8 @@ use super::trees::{self, Trees};
 use crate::sys::isolate as sys;
 
 /// Everything between birth and the run, in its order.
-pub(crate) fn settle(
-    plan: &Plan,
-    taken: Option<Trees>,
-    line: &DoorLine,
-) -> Result<(), IsolateFault> {
-    if !line
-        .wait_for_go()
-        .map_err(at("wait for", "the outer boxd"))?
-    {
+pub(crate) fn settle(plan: &Plan, taken: Option<Trees>, line: &DoorLine) -> Result<(), IsolateFault> {
+    if !line.wait_for_go().map_err(at("wait for", "the outer boxd"))? {
         return Err(IsolateFault::Orphaned);
     }
     become_box(&plan.who)?;
@@ -52,26 +45,15 @@ fn become_box(who: &Identity) -> Result<(), IsolateFault> {
     step("become", "the box's group", setresgid(gid, gid, gid))?;
     step("become", "the box's user", setresuid(uid, uid, uid))?;
     // Both are undone by a change of user, so they come after it.
-    step(
-        "tie the box to",
-        "the outer boxd",
-        prctl::set_pdeathsig(Signal::SIGKILL),
-    )?;
+    step("tie the box to", "the outer boxd", prctl::set_pdeathsig(Signal::SIGKILL))?;
     step("close", "boxd's memory", prctl::set_dumpable(false))?;
-    step(
-        "forbid",
-        "core files",
-        setrlimit(Resource::RLIMIT_CORE, 0, 0),
-    )
+    step("forbid", "core files", setrlimit(Resource::RLIMIT_CORE, 0, 0))
 }
 
 fn loopback() -> Result<(), IsolateFault> {
     let kind = SockType::Datagram;
     let opened = socket(AddressFamily::Inet, kind, SockFlag::SOCK_CLOEXEC, None);
-    opened
-        .map_err(Into::into)
-        .and_then(|socket| sys::loopback_up(socket.as_fd()))
-        .map_err(at("switch on", "loopback"))
+    opened.map_err(Into::into).and_then(|socket| sys::loopback_up(socket.as_fd())).map_err(at("switch on", "loopback"))
 }
 
 /// From here on nothing in the box can gain power: no new user namespace, no capability, no set-uid, a filter for ever.

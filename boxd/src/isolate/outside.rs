@@ -65,10 +65,8 @@ pub(crate) fn end(inner: Pid) {
 
 /// Waits without end on purpose: the box has the ceiling, and its end is a signal.
 fn wait(keeper: &DoorKeeper, signals: &Signals, asking: bool) -> io::Result<(bool, bool)> {
-    let mut both = [
-        PollFd::new(signals.queue.as_fd(), PollFlags::POLLIN),
-        PollFd::new(keeper.descriptor(), PollFlags::POLLIN),
-    ];
+    let mut both =
+        [PollFd::new(signals.queue.as_fd(), PollFlags::POLLIN), PollFd::new(keeper.descriptor(), PollFlags::POLLIN)];
     let watched = if asking { 2 } else { 1 };
     match poll(&mut both[..watched], PollTimeout::NONE) {
         Ok(_) | Err(Errno::EINTR) => {}
@@ -98,9 +96,7 @@ fn hear(inner: Pid, signals: &Signals) -> Result<Option<u8>, IsolateFault> {
 fn exit_code(status: WaitStatus) -> Option<u8> {
     match status {
         WaitStatus::Exited(_, code) => Some(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-        WaitStatus::Signaled(_, signal, _) => {
-            Some(u8::try_from(128 + signal as i32).unwrap_or(u8::MAX))
-        }
+        WaitStatus::Signaled(_, signal, _) => Some(u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)),
         _ => None,
     }
 }

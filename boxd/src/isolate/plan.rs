@@ -1,13 +1,12 @@
 //! From options to a plan: every path checked and every owner known before anything is touched.
 
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-
-use sha2::{Digest, Sha256};
 
 use super::fault::{IsolateFault, at};
 use super::identity::{Identity, Owner};
-use super::system;
+use super::{session, system};
 
 /// What `boxd --isolate` was told.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +53,15 @@ pub(crate) struct Tree {
     pub(crate) folder: bool,
     pub(crate) access: Access,
     pub(crate) owner: Owner,
+    /// What was found there when the plan was drawn.
+    pub(crate) inode: Inode,
+}
+
+/// A file or folder, whatever its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inode {
+    device: u64,
+    number: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,21 +71,24 @@ pub(crate) enum Access {
     Device,
 }
 
+impl Inode {
+    pub(crate) fn of(found: &Metadata) -> Self {
+        Self { device: found.dev(), number: found.ino() }
+    }
+}
+
 pub(crate) const WORKSPACE: &str = "/workspace";
 pub(crate) const SESSION: &str = "/session";
 
 /// Checks the options; makes the session folder, and nothing else.
 pub(crate) fn draw(options: &IsolateOptions) -> Result<Plan, IsolateFault> {
-    let caller = Owner {
-        uid: nix::unistd::geteuid().as_raw(),
-        gid: nix::unistd::getegid().as_raw(),
-    };
+    let caller = Owner { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
     let here = || std::env::current_dir().map_err(at("read", "the current folder"));
     let workspace = options.workspace.clone().map_or_else(here, Ok)?;
     let workspace = user_tree("--workspace", &workspace, WORKSPACE, Access::Writable)?;
     refuse_home(options, &workspace)?;
     let who = Identity::choose(caller, workspace.owner, options.uid)?;
-    let session = session_folder(options, &workspace)?;
+    let session = session::folder(options, caller, &workspace)?;
     let session = user_tree("--session", &session, SESSION, Access::Writable)?;
     let mut shown = vec![workspace, session];
     shown.extend(agent_trees(options)?);
@@ -87,12 +98,7 @@ pub(crate) fn draw(options: &IsolateOptions) -> Result<Plan, IsolateFault> {
     // A place inside another one must come after it.
     shown.sort_by_key(|tree| tree.at.components().count());
     items.extend(shown.into_iter().map(Item::Tree));
-    Ok(Plan {
-        who,
-        door_folder,
-        door_name,
-        items,
-    })
+    Ok(Plan { who, door_folder, door_name, items })
 }
 
 /// A folder or file that the caller named, with symlinks resolved.
@@ -113,72 +119,22 @@ fn user_tree(
         return Err(IsolateFault::option(option, path, "is the whole host"));
     }
     if !folder && !found.is_file() {
-        return Err(IsolateFault::option(
-            option,
-            path,
-            "is neither folder nor file",
-        ));
+        return Err(IsolateFault::option(option, path, "is neither folder nor file"));
     }
-    Ok(Tree {
-        source,
-        at: place.into(),
-        folder,
-        access,
-        owner: Owner::of(&found),
-    })
+    Ok(Tree { source, at: place.into(), folder, access, owner: Owner::of(&found), inode: Inode::of(&found) })
 }
 
 /// A workspace that holds the caller's home would show every secret in it.
 fn refuse_home(options: &IsolateOptions, workspace: &Tree) -> Result<(), IsolateFault> {
-    let home = absolute(&options.home).and_then(|home| home.canonicalize().ok());
+    let home = session::absolute(&options.home).and_then(|home| home.canonicalize().ok());
     match home {
-        Some(home) if home.starts_with(&workspace.source) && home != Path::new("/") => {
-            Err(IsolateFault::option(
-                "--workspace",
-                &workspace.source,
-                "holds your home folder; name a project's folder",
-            ))
-        }
+        Some(home) if home.starts_with(&workspace.source) && home != Path::new("/") => Err(IsolateFault::option(
+            "--workspace",
+            &workspace.source,
+            "holds your home folder; name a project's folder",
+        )),
         _ => Ok(()),
     }
-}
-
-fn session_folder(options: &IsolateOptions, workspace: &Tree) -> Result<PathBuf, IsolateFault> {
-    let folder = match &options.session {
-        Some(folder) => folder.clone(),
-        None => default_session(options, &workspace.source)?,
-    };
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .map_err(|error| IsolateFault::option("--session", &folder, error.to_string()))?;
-    Ok(folder)
-}
-
-fn default_session(options: &IsolateOptions, workspace: &Path) -> Result<PathBuf, IsolateFault> {
-    let at_home = || absolute(&options.home).map(|home| home.join(".local/state"));
-    let state = absolute(&options.state_home).or_else(at_home);
-    let state = state.ok_or_else(|| {
-        let what = "there is no HOME to keep it in; name a folder";
-        IsolateFault::option("--session", "", what)
-    })?;
-    Ok(state.join("boxgate/sessions").join(session_name(workspace)))
-}
-
-fn absolute(path: &Option<PathBuf>) -> Option<PathBuf> {
-    path.clone().filter(|path| path.is_absolute())
-}
-
-/// Readable, and one of its own for each workspace.
-fn session_name(workspace: &Path) -> String {
-    let digest = Sha256::digest(workspace.as_os_str().as_encoded_bytes());
-    let name = workspace.file_name().unwrap_or_default().to_string_lossy();
-    let mut text = format!("{name}-");
-    for byte in &digest[..6] {
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
 }
 
 fn agent_trees(options: &IsolateOptions) -> Result<Vec<Tree>, IsolateFault> {
@@ -209,21 +165,11 @@ fn read_only_trees(options: &IsolateOptions) -> Result<Vec<Tree>, IsolateFault> 
 fn check_place(path: &Path) -> Result<(), IsolateFault> {
     let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
     if !path.is_absolute() || !path.components().all(plain) {
-        return Err(IsolateFault::option(
-            "--ro",
-            path,
-            "must be absolute, without `..`",
-        ));
+        return Err(IsolateFault::option("--ro", path, "must be absolute, without `..`"));
     }
-    let own = OWN
-        .iter()
-        .find(|own| path.starts_with(own) || Path::new(own).starts_with(path));
+    let own = OWN.iter().find(|own| path.starts_with(own) || Path::new(own).starts_with(path));
     match own {
-        Some(own) => Err(IsolateFault::option(
-            "--ro",
-            path,
-            format!("would cover the box's own {own}"),
-        )),
+        Some(own) => Err(IsolateFault::option("--ro", path, format!("would cover the box's own {own}"))),
         None => Ok(()),
     }
 }
@@ -232,21 +178,10 @@ fn check_place(path: &Path) -> Result<(), IsolateFault> {
 fn door(options: &IsolateOptions, shown: &[Tree]) -> Result<(PathBuf, PathBuf), IsolateFault> {
     let door = &options.door;
     let (Some(folder), Some(name)) = (door.parent(), door.file_name()) else {
-        return Err(IsolateFault::option(
-            "--door",
-            door,
-            "is no path of a socket",
-        ));
+        return Err(IsolateFault::option("--door", door, "is no path of a socket"));
     };
-    let folder = if folder == Path::new("") {
-        Path::new(".")
-    } else {
-        folder
-    };
-    let folder = folder.canonicalize().map_err(|source| IsolateFault::Door {
-        path: door.clone(),
-        source,
-    })?;
+    let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+    let folder = folder.canonicalize().map_err(|source| IsolateFault::Door { path: door.clone(), source })?;
     match shown.iter().find(|tree| folder.starts_with(&tree.source)) {
         Some(tree) => Err(IsolateFault::option(
             "--door",
@@ -259,21 +194,12 @@ fn door(options: &IsolateOptions, shown: &[Tree]) -> Result<(PathBuf, PathBuf), 
 
 const AGENTS: &str = "/opt/boxgate/agents";
 
-const OWN: [&str; 9] = [
-    "/dev",
-    "/etc",
-    "/proc",
-    "/run",
-    "/session",
-    "/sys",
-    "/tmp",
-    "/workspace",
-    "/opt/boxgate/agents",
-];
+const OWN: [&str; 9] =
+    ["/dev", "/etc", "/proc", "/run", "/session", "/sys", "/tmp", "/workspace", "/opt/boxgate/agents"];
 
 #[cfg(test)]
 mod tests {
-    use super::{IsolateOptions, check_place, draw, session_name};
+    use super::{IsolateOptions, check_place, draw};
     use std::path::Path;
 
     #[test]
@@ -295,13 +221,6 @@ mod tests {
     }
 
     #[test]
-    fn each_workspace_has_a_session_of_its_own() {
-        let one = session_name(Path::new("/a/project"));
-        assert!(one.starts_with("project-"));
-        assert_ne!(one, session_name(Path::new("/b/project")));
-    }
-
-    #[test]
     fn a_plan_is_refused_by_name() {
         let base = tempfile::tempdir().expect("temporary folder");
         let make = |name: &str| {
@@ -318,54 +237,16 @@ mod tests {
         assert!(draw(&good).is_ok());
         let missing = Some(base.path().join("missing"));
         let table = [
-            (
-                "--workspace",
-                64,
-                IsolateOptions {
-                    workspace: missing,
-                    ..good.clone()
-                },
-            ),
-            (
-                "whole host",
-                64,
-                IsolateOptions {
-                    workspace: Some("/".into()),
-                    ..good.clone()
-                },
-            ),
-            (
-                "which the box can see",
-                64,
-                IsolateOptions {
-                    door: make("work/door").join("s"),
-                    ..good.clone()
-                },
-            ),
-            (
-                "name its door",
-                69,
-                IsolateOptions {
-                    door: base.path().join("no/door.sock"),
-                    ..good.clone()
-                },
-            ),
+            ("--workspace", 64, IsolateOptions { workspace: missing, ..good.clone() }),
+            ("whole host", 64, IsolateOptions { workspace: Some("/".into()), ..good.clone() }),
+            ("which the box can see", 64, IsolateOptions { door: make("work/door").join("s"), ..good.clone() }),
+            ("name its door", 69, IsolateOptions { door: base.path().join("no/door.sock"), ..good.clone() }),
             (
                 "neither folder nor file",
                 64,
-                IsolateOptions {
-                    read_only: vec!["/usr/../dev/null".into()],
-                    ..good.clone()
-                },
+                IsolateOptions { read_only: vec!["/usr/../dev/null".into()], ..good.clone() },
             ),
-            (
-                "--agent-dir",
-                64,
-                IsolateOptions {
-                    agent_dirs: vec!["/no/such".into()],
-                    ..good
-                },
-            ),
+            ("--agent-dir", 64, IsolateOptions { agent_dirs: vec!["/no/such".into()], ..good }),
         ];
         for (said, code, options) in table {
             let fault = draw(&options).expect_err(said);

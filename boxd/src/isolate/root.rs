@@ -33,25 +33,13 @@ pub(crate) fn build(plan: &Plan, trees: Trees) -> Result<(), IsolateFault> {
 /// changes place with the old root, and the old one is let go.
 fn leave_host() -> Result<(), IsolateFault> {
     let locked = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-    memory(
-        BASE,
-        "mode=0755,size=4m,nr_inodes=4k",
-        locked | MsFlags::MS_NOEXEC,
-    )?;
+    memory(BASE, "mode=0755,size=4m,nr_inodes=4k", locked | MsFlags::MS_NOEXEC)?;
     step("enter", BASE, chdir(BASE))?;
     folder(Path::new("proc"))?;
     let flags = locked | MsFlags::MS_NOEXEC;
-    step(
-        "mount",
-        "/proc",
-        mount(Some("proc"), "proc", Some("proc"), flags, NONE),
-    )?;
+    step("mount", "/proc", mount(Some("proc"), "proc", Some("proc"), flags, NONE))?;
     step("change", "the root", pivot_root(".", "."))?;
-    step(
-        "let go of",
-        "the host's root",
-        umount2(".", MntFlags::MNT_DETACH),
-    )?;
+    step("let go of", "the host's root", umount2(".", MntFlags::MNT_DETACH))?;
     step("enter", "/", chdir("/"))
 }
 
@@ -62,23 +50,11 @@ fn furnish(who: &Identity) -> Result<(), IsolateFault> {
     }
     let locked = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     memory("/tmp", "mode=1777,size=2g,nr_inodes=1m", locked)?;
-    memory(
-        "/run",
-        "mode=0755,size=64m,nr_inodes=64k",
-        locked | MsFlags::MS_NOEXEC,
-    )?;
-    memory(
-        "/dev/shm",
-        "mode=1777,size=1g,nr_inodes=64k",
-        locked | MsFlags::MS_NOEXEC,
-    )?;
+    memory("/run", "mode=0755,size=64m,nr_inodes=64k", locked | MsFlags::MS_NOEXEC)?;
+    memory("/dev/shm", "mode=1777,size=1g,nr_inodes=64k", locked | MsFlags::MS_NOEXEC)?;
     let options = Some("newinstance,ptmxmode=0666,mode=0620");
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    step(
-        "mount",
-        "/dev/pts",
-        mount(Some("devpts"), "/dev/pts", Some("devpts"), flags, options),
-    )?;
+    step("mount", "/dev/pts", mount(Some("devpts"), "/dev/pts", Some("devpts"), flags, options))?;
     for (path, to) in LINKS {
         link(Path::new(path), Path::new(to))?;
     }
@@ -136,9 +112,7 @@ fn link(path: &Path, to: &Path) -> Result<(), IsolateFault> {
 fn write(path: &Path, bytes: &[u8]) -> Result<(), IsolateFault> {
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o644).open(path);
-    opened
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(at("write", shown(path)))
+    opened.and_then(|mut file| file.write_all(bytes)).map_err(at("write", shown(path)))
 }
 
 fn memory(path: &str, options: &str, flags: MsFlags) -> Result<(), IsolateFault> {
@@ -159,9 +133,7 @@ const BASE: &str = "/tmp";
 
 const NONE: Option<&str> = None;
 
-const FOLDERS: [&str; 8] = [
-    "/dev/pts", "/dev/shm", "/etc", "/run", "/sys", "/tmp", "/var", "/opt",
-];
+const FOLDERS: [&str; 8] = ["/dev/pts", "/dev/shm", "/etc", "/run", "/sys", "/tmp", "/var", "/opt"];
 
 const LINKS: [(&str, &str); 8] = [
     ("/dev/fd", "/proc/self/fd"),

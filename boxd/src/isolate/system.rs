@@ -5,7 +5,7 @@ use std::path::Path;
 use super::etc::SHOWN;
 use super::fault::{IsolateFault, at};
 use super::identity::Owner;
-use super::plan::{Access, Item, Tree};
+use super::plan::{Access, Inode, Item, Tree};
 
 /// The host's programs, its harmless settings and the devices that every program expects.
 pub(crate) fn items() -> Result<Vec<Item>, IsolateFault> {
@@ -36,21 +36,13 @@ fn item(path: &Path, access: Access) -> Result<Option<Item>, IsolateFault> {
         folder: found.is_dir(),
         access,
         owner: Owner::of(&found),
+        inode: Inode::of(&found),
     })))
 }
 
-const PROGRAMS: [&str; 7] = [
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
-];
+const PROGRAMS: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
-const DEVICES: [&str; 6] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-];
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 #[cfg(test)]
 mod tests {
@@ -63,11 +55,7 @@ mod tests {
         for item in items {
             let Item::Tree(tree) = item else { continue };
             let device = tree.at.starts_with("/dev");
-            let expected = if device {
-                Access::Device
-            } else {
-                Access::ReadOnly
-            };
+            let expected = if device { Access::Device } else { Access::ReadOnly };
             assert_eq!(tree.access, expected, "{}", tree.at.display());
         }
     }

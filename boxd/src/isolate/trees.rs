@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::fault::{IsolateFault, at};
 use super::identity::{Identity, Owner, mount_map};
-use super::plan::{Access, Item, Plan, Tree};
+use super::plan::{Access, Inode, Item, Plan, Tree};
 use crate::sys::isolate::{TreeAttr, clone_into, end_now, open_tree, set_tree};
 
 /// The trees of a plan, in its order.
@@ -31,13 +31,10 @@ pub(crate) fn open(plan: &Plan) -> Result<Trees, IsolateFault> {
     Ok(Trees(opened))
 }
 
-fn open_one(
-    tree: &Tree,
-    who: &Identity,
-    maps: &mut Vec<(Owner, File)>,
-) -> Result<OwnedFd, IsolateFault> {
+fn open_one(tree: &Tree, who: &Identity, maps: &mut Vec<(Owner, File)>) -> Result<OwnedFd, IsolateFault> {
     let shown = || tree.source.display().to_string();
     let opened = open_tree(&tree.source).map_err(at("take the mounts of", shown()))?;
+    let opened = same(tree, who, opened)?;
     let mapped = tree.access == Access::Writable && who.needs_map(tree.owner);
     let map = match mapped {
         true => Some(map_for(tree.owner, who, maps)?),
@@ -53,17 +50,27 @@ fn open_one(
     Ok(opened)
 }
 
+/// What was opened must be what the plan saw: who can rename a folder on the way could show the box another one.
+fn same(tree: &Tree, who: &Identity, opened: OwnedFd) -> Result<OwnedFd, IsolateFault> {
+    let fault = || at("look again at", tree.source.display().to_string());
+    let opened = File::from(opened);
+    let found = opened.metadata().map_err(fault())?;
+    // In a box that is already born owners have other numbers, and none of them is mapped.
+    let chowned = who.by_root && Owner::of(&found) != tree.owner;
+    if chowned || Inode::of(&found) != tree.inode {
+        let error = std::io::Error::other("it changed while the box was made");
+        return Err(fault()(error));
+    }
+    Ok(opened.into())
+}
+
 /// A file system that knows no id maps is the one thing here that the caller can mend.
 fn refused(tree: &Tree, who: &Identity, mapped: bool, source: std::io::Error) -> IsolateFault {
     let object = tree.source.display().to_string();
     if !mapped {
         return at("lock the mounts of", object)(source);
     }
-    let Identity {
-        uid,
-        gid,
-        by_root: _,
-    } = who;
+    let Identity { uid, gid, by_root: _ } = who;
     IsolateFault::Forbidden {
         deed: "map the owner of",
         fix: format!("its file system knows no id maps: chown -R {uid}:{gid} {object}"),
@@ -73,11 +80,7 @@ fn refused(tree: &Tree, who: &Identity, mapped: bool, source: std::io::Error) ->
 }
 
 /// The user namespace that carries the map from this owner to the box.
-fn map_for<'a>(
-    owner: Owner,
-    who: &Identity,
-    maps: &'a mut Vec<(Owner, File)>,
-) -> Result<&'a File, IsolateFault> {
+fn map_for<'a>(owner: Owner, who: &Identity, maps: &'a mut Vec<(Owner, File)>) -> Result<&'a File, IsolateFault> {
     let index = match maps.iter().position(|(known, _)| *known == owner) {
         Some(index) => index,
         None => {
@@ -109,8 +112,5 @@ fn make_map(owner: Owner, who: &Identity) -> Result<File, IsolateFault> {
 
 /// Writes one map of a process in one go, as the kernel wants it.
 pub(crate) fn write_map(of: Pid, name: &str, text: &str) -> std::io::Result<()> {
-    OpenOptions::new()
-        .write(true)
-        .open(format!("/proc/{of}/{name}"))?
-        .write_all(text.as_bytes())
+    OpenOptions::new().write(true).open(format!("/proc/{of}/{name}"))?.write_all(text.as_bytes())
 }

@@ -40,8 +40,7 @@ pub(crate) fn open_tree(path: &Path) -> io::Result<OwnedFd> {
     let path = c_path(path)?;
     let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
     // SAFETY: the path is a live C string; the call returns a descriptor that nothing else owns.
-    let fd =
-        check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
+    let fd = check(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })?;
     owned(fd)
 }
 
@@ -61,33 +60,20 @@ pub(crate) fn set_tree(tree: &OwnedFd, attr: TreeAttr<'_>) -> io::Result<()> {
         set,
         clear: 0,
         propagation: libc::MS_PRIVATE,
-        userns: attr
-            .id_map
-            .map_or(0, |fd| fd.as_raw_fd().unsigned_abs().into()),
+        userns: attr.id_map.map_or(0, |fd| fd.as_raw_fd().unsigned_abs().into()),
     };
-    mount_setattr(
-        tree.as_raw_fd(),
-        c"",
-        libc::AT_EMPTY_PATH | AT_RECURSIVE,
-        &attr,
-    )
+    mount_setattr(tree.as_raw_fd(), c"", libc::AT_EMPTY_PATH | AT_RECURSIVE, &attr)
 }
 
 /// Makes one mount read-only, not those under it.
 pub(crate) fn seal_mount(path: &Path) -> io::Result<()> {
-    let attr = MountAttr {
-        set: MOUNT_ATTR_RDONLY,
-        ..MountAttr::default()
-    };
+    let attr = MountAttr { set: MOUNT_ATTR_RDONLY, ..MountAttr::default() };
     mount_setattr(libc::AT_FDCWD, &c_path(path)?, 0, &attr)
 }
 
 /// No mount of this namespace hears of the host's any more.
 pub(crate) fn make_all_private() -> io::Result<()> {
-    let attr = MountAttr {
-        propagation: libc::MS_PRIVATE,
-        ..MountAttr::default()
-    };
+    let attr = MountAttr { propagation: libc::MS_PRIVATE, ..MountAttr::default() };
     mount_setattr(libc::AT_FDCWD, c"/", AT_RECURSIVE, &attr)
 }
 
@@ -153,10 +139,7 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
     let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL;
     // SAFETY: prctl with numbers only.
     check(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, clear, 0, 0, 0) }.into())?;
-    let header = CapHeader {
-        version: CAPABILITY_VERSION_3,
-        pid: 0,
-    };
+    let header = CapHeader { version: CAPABILITY_VERSION_3, pid: 0 };
     let none = [0_u32; 6];
     // SAFETY: header and the two sets of three words are laid out as capset(2) version 3 reads them.
     check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) }).map(drop)
@@ -175,10 +158,8 @@ pub(crate) fn join_empty_keyring() -> io::Result<()> {
 
 /// Puts a filter on this process and all it will start. Needs no_new_privs.
 pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()> {
-    let program = libc::sock_fprog {
-        len: u16::try_from(filter.len()).map_err(io::Error::other)?,
-        filter: filter.as_mut_ptr(),
-    };
+    let program =
+        libc::sock_fprog { len: u16::try_from(filter.len()).map_err(io::Error::other)?, filter: filter.as_mut_ptr() };
     let mode = libc::SECCOMP_SET_MODE_FILTER;
     // SAFETY: the program points at a live slice of the stated length; the kernel copies it.
     check(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) }).map(drop)
@@ -190,24 +171,11 @@ pub(crate) fn adopt(fd: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-fn mount_setattr(
-    folder: RawFd,
-    path: &std::ffi::CStr,
-    flags: libc::c_int,
-    attr: &MountAttr,
-) -> io::Result<()> {
+fn mount_setattr(folder: RawFd, path: &std::ffi::CStr, flags: libc::c_int, attr: &MountAttr) -> io::Result<()> {
     let size = size_of::<MountAttr>();
     // SAFETY: path is a live C string, attr a live struct of the stated size and of the kernel's layout.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            folder,
-            path.as_ptr(),
-            flags,
-            std::ptr::from_ref(attr),
-            size,
-        )
-    };
+    let done =
+        unsafe { libc::syscall(libc::SYS_mount_setattr, folder, path.as_ptr(), flags, std::ptr::from_ref(attr), size) };
     check(done).map(drop)
 }
 
