@@ -78,7 +78,7 @@ impl<P: Paper> Book<P> {
     /// Chains a line to the ones before it.
     pub(super) fn stage(&mut self, body: &Body) -> Receipt {
         let before = self.staged_head();
-        let sequence = before.sequence + 1;
+        let sequence = before.sequence.saturating_add(1);
         if self.staged.ends.is_empty() && self.ends_fragment {
             self.staged.bytes.push(b'\n');
         }

@@ -48,6 +48,10 @@ pub enum Kind {
     Claim,
     Attested,
     Report,
+    /// A run whose boxd took its claim up again after the gateway restarted.
+    Reattached,
+    /// A run that did not begin.
+    Failed,
     Lost,
     Cut,
     Released,
@@ -393,6 +397,8 @@ impl Kind {
             Self::Claim => "claim",
             Self::Attested => "attested",
             Self::Report => "report",
+            Self::Reattached => "reattached",
+            Self::Failed => "failed",
             Self::Lost => "lost",
             Self::Cut => "cut",
             Self::Released => "released",

@@ -11,6 +11,9 @@ use crate::refusal::{Reason, Refusal, Told};
 use super::verify::{Verified, What, verify};
 use super::{Ended, Entry, Kind, Ledger, LedgerError, Outcome, Settings, SyncMode, Verdict};
 
+mod disk;
+mod tamper;
+
 /// A ledger in a folder of its own.
 struct Desk {
     folder: tempfile::TempDir,
@@ -373,6 +376,5 @@ async fn an_entry_costs_microseconds() {
         line.close(complete());
     }
     costs.sort_unstable();
-    println!("p50 {:?}, p99 {:?}", costs[1000], costs[1980]);
     assert!(costs[1000] < Duration::from_millis(5), "{:?}", costs[1000]);
 }

@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
     /// Compares the line with what the one before it calls for.
     fn link(&mut self, sequence: u64, prev: [u8; 32]) {
         let before = self.head;
-        let next = before.sequence + 1;
+        let next = before.sequence.saturating_add(1);
         if sequence < next {
             self.broken(
                 sequence,
