@@ -18,8 +18,9 @@ use self::recover::{Recovered, recover};
 use self::verdict::Ruled;
 use self::writer::Writer;
 
-pub mod settings;
-pub mod entry;
+mod settings;
+mod entry;
+mod kind;
 mod shown;
 mod words;
 mod verdict;
@@ -36,11 +37,14 @@ mod fault;
 mod pieces;
 pub mod verify;
 mod finding;
+pub mod story;
+pub mod tail;
 
 pub use chain::{Receipt, ReceiptFault};
-pub use entry::{Entry, Kind, Ruling};
+pub use entry::Entry;
 pub use fault::LedgerError;
 pub use health::LedgerHealth;
+pub use kind::{Kind, Ruling};
 pub use line::{Ended, Line, Outcome};
 pub use settings::{Settings, SyncMode};
 pub use verdict::Verdict;
@@ -62,11 +66,7 @@ impl Ledger {
     /// # Errors
     /// When the file cannot be opened or read, is no ledger, or another gateway holds it.
     pub fn open(settings: &Settings) -> Result<Self, LedgerError> {
-        let Settings {
-            file,
-            sync,
-            deadline,
-        } = settings;
+        let Settings { file, sync, deadline } = settings;
         let Recovered { book, bodies } = recover(Sheet::open(file)?, file)?;
         let queue = Arc::new(Queue::new(book.head()));
         let mut writer = Writer::new(Arc::clone(&queue), book, *sync, *deadline);
@@ -153,11 +153,7 @@ impl Ledger {
 }
 
 impl Ledger {
-    fn start<P: paper::Paper>(
-        queue: Arc<Queue>,
-        writer: Writer<P>,
-        deadline: Duration,
-    ) -> Result<Self, LedgerError> {
+    fn start<P: paper::Paper>(queue: Arc<Queue>, writer: Writer<P>, deadline: Duration) -> Result<Self, LedgerError> {
         let (alive, gone) = tokio::sync::watch::channel(());
         let thread = std::thread::Builder::new().name("ledger".to_owned());
         let run = move || {
@@ -165,22 +161,13 @@ impl Ledger {
             drop(alive);
         };
         thread.spawn(run).map_err(LedgerError::Start)?;
-        Ok(Self(Arc::new(Handle {
-            queue,
-            deadline,
-            gone,
-        })))
+        Ok(Self(Arc::new(Handle { queue, deadline, gone })))
     }
 
     async fn open_line(&self, entry: &Entry) -> Result<Line, LedgerError> {
         let (reply, answer) = oneshot::channel();
         let caller = entry.caller().clone();
-        let opening = Opening {
-            body: entry.open_body(),
-            caller,
-            asked: Instant::now(),
-            reply,
-        };
+        let opening = Opening { body: entry.open_body(), caller, asked: Instant::now(), reply };
         self.0.queue.open_line(opening)?;
         match tokio::time::timeout(self.0.deadline, answer).await {
             Ok(Ok(answer)) => answer,
@@ -200,12 +187,7 @@ impl Ledger {
     }
 
     fn is_late(&self) -> LedgerError {
-        if self
-            .0
-            .queue
-            .health
-            .went_down("a line was not written within the deadline")
-        {
+        if self.0.queue.health.went_down("a line was not written within the deadline") {
             tracing::error!("the ledger did not take a line within the deadline");
         }
         LedgerError::Late

@@ -60,10 +60,7 @@ impl<P: Paper> Book<P> {
     }
 
     pub(super) fn staged_head(&self) -> Receipt {
-        self.staged
-            .ends
-            .last()
-            .map_or(self.head, |(_, receipt)| *receipt)
+        self.staged.ends.last().map_or(self.head, |(_, receipt)| *receipt)
     }
 
     /// Whether something must be put right before the next line.
@@ -86,10 +83,7 @@ impl<P: Paper> Book<P> {
         let head = format!("{{\"seq\":{sequence},\"prev\":\"{}\",", hex(&before.hash));
         self.staged.bytes.extend_from_slice(head.as_bytes());
         self.staged.bytes.extend_from_slice(body.bytes());
-        let receipt = Receipt {
-            sequence,
-            hash: hash_of(&self.staged.bytes[start..]),
-        };
+        let receipt = Receipt { sequence, hash: hash_of(&self.staged.bytes[start..]) };
         self.staged.bytes.push(b'\n');
         self.staged.ends.push((self.staged.bytes.len(), receipt));
         receipt
@@ -99,16 +93,10 @@ impl<P: Paper> Book<P> {
     pub(super) fn commit(&mut self) -> Committed {
         let staged = std::mem::take(&mut self.staged);
         if staged.ends.is_empty() {
-            return Committed {
-                lines: 0,
-                fault: None,
-            };
+            return Committed { lines: 0, fault: None };
         }
         if let Err(fault) = self.put_right() {
-            return Committed {
-                lines: 0,
-                fault: Some(fault),
-            };
+            return Committed { lines: 0, fault: Some(fault) };
         }
         let (written, error) = self.write(&staged.bytes);
         let lines = staged.ends.partition_point(|(end, _)| *end <= written);
@@ -145,9 +133,7 @@ impl<P: Paper> Book<P> {
         self.look()?;
         if self.is_suspect {
             let start = self.length - self.unsynced.len() as u64;
-            self.paper
-                .rewrite(&self.unsynced, start)
-                .map_err(BookFault::Sync)?;
+            self.paper.rewrite(&self.unsynced, start).map_err(BookFault::Sync)?;
             self.unsynced.clear();
             self.is_suspect = false;
         }
@@ -158,10 +144,7 @@ impl<P: Paper> Book<P> {
         match self.paper.length().map_err(BookFault::Look)? {
             None => return Err(BookFault::Replaced),
             Some(found) if found != self.length => {
-                return Err(BookFault::Changed {
-                    found,
-                    written: self.length,
-                });
+                return Err(BookFault::Changed { found, written: self.length });
             }
             Some(_) => {}
         }

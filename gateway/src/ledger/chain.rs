@@ -20,10 +20,7 @@ pub struct ReceiptFault;
 
 impl Receipt {
     /// What stands before the first line.
-    pub const NONE: Self = Self {
-        sequence: 0,
-        hash: [0; 32],
-    };
+    pub const NONE: Self = Self { sequence: 0, hash: [0; 32] };
 
     /// The hash as the 64 lower-case digits of `prev` and of run reports.
     #[must_use]
@@ -47,10 +44,7 @@ impl FromStr for Receipt {
             return Err(ReceiptFault);
         }
         let sequence = sequence.parse().map_err(|_| ReceiptFault)?;
-        Ok(Self {
-            sequence,
-            hash: unhex(hash).ok_or(ReceiptFault)?,
-        })
+        Ok(Self { sequence, hash: unhex(hash).ok_or(ReceiptFault)? })
     }
 }
 
@@ -75,10 +69,7 @@ pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
     }
     let mut bytes = [0; 32];
     for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        let digits = (
-            char::from(pair[0]).to_digit(16)?,
-            char::from(pair[1]).to_digit(16)?,
-        );
+        let digits = (char::from(pair[0]).to_digit(16)?, char::from(pair[1]).to_digit(16)?);
         *byte = u8::try_from(digits.0 * 16 + digits.1).ok()?;
     }
     Some(bytes)
@@ -92,20 +83,9 @@ mod tests {
 
     #[test]
     fn a_receipt_reads_back_as_it_was_written() {
-        let receipt = Receipt {
-            sequence: 42,
-            hash: [0xa7; 32],
-        };
+        let receipt = Receipt { sequence: 42, hash: [0xa7; 32] };
         assert_eq!(receipt.to_string().parse(), Ok(receipt));
-        for bad in [
-            "",
-            "42",
-            "42:",
-            ":a7",
-            "+1:00",
-            "x:y",
-            &format!("1:{}", "g".repeat(64)),
-        ] {
+        for bad in ["", "42", "42:", ":a7", "+1:00", "x:y", &format!("1:{}", "g".repeat(64))] {
             assert_eq!(bad.parse::<Receipt>(), Err(ReceiptFault), "{bad}");
         }
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::host::Target;
 use crate::refusal::{Reason, Refusal};
 
+use super::kind::{Kind, Ruling};
 use super::shown;
 use super::words::{Body, Words};
 
@@ -33,47 +34,6 @@ pub struct Entry {
     injected: Vec<HeaderName>,
     facts: Vec<(&'static str, String)>,
     repeats: Option<Repeats>,
-}
-
-/// What a line is about. A closing line has the kind `closed`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// A CONNECT that was let in; its inside is judged request by request.
-    Tunnel,
-    /// A request that may go out.
-    Request,
-    /// A request that the gateway answered by itself (refresh attempts, telemetry).
-    Answered,
-    Refused,
-    Claim,
-    Attested,
-    Report,
-    /// A run whose boxd took its claim up again after the gateway restarted.
-    Reattached,
-    /// A run that did not begin.
-    Failed,
-    Lost,
-    Cut,
-    Released,
-    Alarm,
-    Start,
-    Stop,
-    Config,
-    /// What the gateway found at its start and put right.
-    Recovered,
-    /// Refusals or alarms like an earlier one, counted.
-    Repeated,
-}
-
-/// The verdict in one word.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Ruling {
-    Allow,
-    Refuse,
-    /// Answered here, as if by the host.
-    Answer,
-    /// Allowed, but the house could not do it.
-    Outage,
 }
 
 /// The box and run of a line, as far as known.
@@ -216,11 +176,7 @@ impl Entry {
     pub fn refusal(mut self, refusal: &Refusal) -> Self {
         let reason = refusal.reason();
         self.reason = Some(reason);
-        self.ruling = Some(if reason.is_policy() {
-            Ruling::Refuse
-        } else {
-            Ruling::Outage
-        });
+        self.ruling = Some(if reason.is_policy() { Ruling::Refuse } else { Ruling::Outage });
         if let Some(grant) = refusal.grant() {
             self.grant = Some(grant.to_owned());
         }
@@ -261,13 +217,7 @@ impl Entry {
     }
 
     pub(super) fn without_details(self) -> Self {
-        Self {
-            target: None,
-            reason: None,
-            alarm: None,
-            inside: None,
-            ..self
-        }
+        Self { target: None, reason: None, alarm: None, inside: None, ..self }
     }
 
     pub(super) fn with_target_if_none(mut self, target: Option<&Target>) -> Self {
@@ -343,10 +293,7 @@ impl Entry {
         }
         caller.write(&mut words);
         words.text_if("asked", asked.map(Kind::word));
-        words.text_if(
-            "target",
-            target.as_ref().map(ToString::to_string).as_deref(),
-        );
+        words.text_if("target", target.as_ref().map(ToString::to_string).as_deref());
         words.text_if("scheme", *scheme);
         words.text_if("method", method.as_deref());
         words.text_if("path", path.as_deref());
@@ -383,44 +330,6 @@ impl Repeats {
         words.number("count", *count);
         words.text("first", &time_text(*first));
         words.text("last", &time_text(*last));
-    }
-}
-
-impl Kind {
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Tunnel => "tunnel",
-            Self::Request => "request",
-            Self::Answered => "answered",
-            Self::Refused => "refused",
-            Self::Claim => "claim",
-            Self::Attested => "attested",
-            Self::Report => "report",
-            Self::Reattached => "reattached",
-            Self::Failed => "failed",
-            Self::Lost => "lost",
-            Self::Cut => "cut",
-            Self::Released => "released",
-            Self::Alarm => "alarm",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Config => "config",
-            Self::Recovered => "recovered",
-            Self::Repeated => "repeated",
-        }
-    }
-}
-
-impl Ruling {
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Refuse => "refuse",
-            Self::Answer => "answer",
-            Self::Outage => "outage",
-        }
     }
 }
 

@@ -40,8 +40,6 @@ pub(super) enum BookFault {
     Look(#[source] io::Error),
     #[error("the ledger's file was removed or replaced while the gateway was writing it")]
     Replaced,
-    #[error(
-        "the ledger's file was changed by someone else: it has {found} bytes where {written} were written"
-    )]
+    #[error("the ledger's file was changed by someone else: it has {found} bytes where {written} were written")]
     Changed { found: u64, written: u64 },
 }

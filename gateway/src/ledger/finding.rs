@@ -104,16 +104,27 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TornTail { bytes } => {
-                write!(f, "the file ends in {bytes} bytes that are no whole line, as a crash leaves them; the next start of the gateway puts it right")
+                write!(
+                    f,
+                    "the file ends in {bytes} bytes that are no whole line, as a crash leaves them; the next start of the gateway puts it right"
+                )
             }
             Self::Fragment { bytes } => write!(f, "{bytes} bytes of a torn line, vouched for by the line after it"),
-            Self::NotALine { bytes } => write!(f, "{bytes} bytes are no line, and nothing vouches for them: edited or damaged"),
+            Self::NotALine { bytes } => {
+                write!(f, "{bytes} bytes are no line, and nothing vouches for them: edited or damaged")
+            }
             Self::Removed { first, last } if first == last => write!(f, "line {first} before it was removed"),
             Self::Removed { first, last } => write!(f, "lines {first} to {last} before it were removed"),
-            Self::BrokenLink { before } => write!(f, "does not link to line {before} as it stands: one of the two was edited"),
+            Self::BrokenLink { before } => {
+                write!(f, "does not link to line {before} as it stands: one of the two was edited")
+            }
             Self::OutOfOrder { after } => write!(f, "stands after line {after}: lines were inserted or moved"),
-            Self::CutTail { last } => write!(f, "a receipt vouches for it, but the ledger ends with line {last}: its tail was cut off"),
-            Self::Recomputed => f.write_str("a receipt vouches for another line than stands here, though the chain fits: it was recomputed"),
+            Self::CutTail { last } => {
+                write!(f, "a receipt vouches for it, but the ledger ends with line {last}: its tail was cut off")
+            }
+            Self::Recomputed => f.write_str(
+                "a receipt vouches for another line than stands here, though the chain fits: it was recomputed",
+            ),
             Self::NotVouched => f.write_str("a receipt vouches for another line than stands here"),
             Self::Missing => f.write_str("a receipt vouches for it, but it is not there"),
             Self::NeverClosed => f.write_str("was opened and never closed: it is under way, or the gateway was killed"),

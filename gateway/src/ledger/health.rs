@@ -45,11 +45,7 @@ struct State {
 
 impl Health {
     pub(super) const fn new(head: Receipt) -> Self {
-        let state = State {
-            writable: true,
-            last_error: None,
-            head,
-        };
+        let state = State { writable: true, last_error: None, head };
         Self {
             lines: AtomicU64::new(0),
             alarms: AtomicU64::new(0),
@@ -86,11 +82,7 @@ impl Health {
     }
 
     pub(super) fn snapshot(&self, open: usize, waiting: usize) -> LedgerHealth {
-        let State {
-            writable,
-            last_error,
-            head,
-        } = self.with(|state| state.clone());
+        let State { writable, last_error, head } = self.with(|state| state.clone());
         LedgerHealth {
             writable,
             last_error,

@@ -56,19 +56,8 @@ pub enum Ended {
 }
 
 impl Line {
-    pub(super) const fn new(
-        sequence: u64,
-        caller: Caller,
-        opened: Instant,
-        queue: Arc<Queue>,
-    ) -> Self {
-        Self {
-            sequence,
-            caller,
-            opened,
-            injected: Vec::new(),
-            queue: Some(queue),
-        }
+    pub(super) const fn new(sequence: u64, caller: Caller, opened: Instant, queue: Arc<Queue>) -> Self {
+        Self { sequence, caller, opened, injected: Vec::new(), queue: Some(queue) }
     }
 
     #[must_use]
@@ -93,10 +82,7 @@ impl Line {
         outcome.injected.extend(self.injected.drain(..));
         outcome.injected.truncate(INJECTED_LIMIT);
         let body = closed_body(self.sequence, &self.caller, outcome, self.opened.elapsed());
-        queue.close_line(Closing {
-            of: self.sequence,
-            body,
-        });
+        queue.close_line(Closing { of: self.sequence, body });
     }
 }
 
@@ -108,9 +94,7 @@ impl Drop for Line {
 
 impl std::fmt::Debug for Line {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Line")
-            .field("sequence", &self.sequence)
-            .finish_non_exhaustive()
+        f.debug_struct("Line").field("sequence", &self.sequence).finish_non_exhaustive()
     }
 }
 
@@ -136,16 +120,7 @@ pub(super) fn unknown_body(of: u64, caller: &Caller, inside: &str) -> Body {
 }
 
 fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration) -> Body {
-    let Outcome {
-        status,
-        bytes_up,
-        bytes_down,
-        ended,
-        reason,
-        inside,
-        injected,
-        timings,
-    } = outcome;
+    let Outcome { status, bytes_up, bytes_down, ended, reason, inside, injected, timings } = outcome;
     let mut words = begun(of, caller);
     words.text("ended", ended.word());
     words.number_if("status", status.map(u64::from));

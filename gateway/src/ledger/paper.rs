@@ -31,42 +31,27 @@ pub(super) struct Sheet {
 
 impl Sheet {
     pub(super) fn open(path: &Path) -> Result<Self, LedgerError> {
-        let at = |source| LedgerError::Open {
-            path: path.to_owned(),
-            source,
-        };
+        let at = |source| LedgerError::Open { path: path.to_owned(), source };
         let is_new = !path.try_exists().map_err(at)?;
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(MODE)
-            .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits());
+        options.read(true).append(true).create(true).mode(MODE).custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits());
         let file = options.open(path).map_err(at)?;
         let metadata = file.metadata().map_err(at)?;
         if !metadata.is_file() {
             return Err(at(io::Error::other("not a regular file")));
         }
         file.try_lock().map_err(|fault| match fault {
-            std::fs::TryLockError::WouldBlock => LedgerError::Locked {
-                path: path.to_owned(),
-            },
+            std::fs::TryLockError::WouldBlock => LedgerError::Locked { path: path.to_owned() },
             std::fs::TryLockError::Error(source) => at(source),
         })?;
         if metadata.permissions().mode() & 0o077 != 0 {
-            file.set_permissions(Permissions::from_mode(MODE))
-                .map_err(at)?;
+            file.set_permissions(Permissions::from_mode(MODE)).map_err(at)?;
         }
         file.sync_all().map_err(at)?;
         if is_new {
             sync_folder(path).map_err(at)?;
         }
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-            identity: identity(&metadata),
-        })
+        Ok(Self { file, path: path.to_owned(), identity: identity(&metadata) })
     }
 
     /// A reader of what the file holds now.
@@ -103,10 +88,8 @@ impl Paper for Sheet {
 
     /// Through a descriptor of its own: the one that appends would append.
     fn rewrite(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let file = OpenOptions::new()
-            .write(true)
-            .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-            .open(&self.path)?;
+        let file =
+            OpenOptions::new().write(true).custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(&self.path)?;
         if identity(&file.metadata()?) != self.identity {
             return Err(io::Error::other("the file was replaced"));
         }
@@ -120,10 +103,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or_else(|| Path::new("."));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     File::open(folder)?.sync_all()
 }
 

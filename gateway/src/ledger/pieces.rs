@@ -22,12 +22,7 @@ pub(super) struct Pieces<R> {
 
 impl<R: BufRead> Pieces<R> {
     pub(super) const fn new(reader: R) -> Self {
-        Self {
-            reader,
-            buffer: Vec::new(),
-            line: 0,
-            is_inside: false,
-        }
+        Self { reader, buffer: Vec::new(), line: 0, is_inside: false }
     }
 
     pub(super) fn next_piece(&mut self) -> io::Result<Option<Piece<'_>>> {
@@ -43,10 +38,7 @@ impl<R: BufRead> Pieces<R> {
                 break;
             }
             let room = available.len().min(LIMIT - self.buffer.len());
-            let part = available[..room]
-                .split_inclusive(|byte| *byte == b'\n')
-                .next()
-                .unwrap_or_default();
+            let part = available[..room].split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
             self.buffer.extend_from_slice(part);
             let taken = part.len();
             self.reader.consume(taken);
@@ -58,12 +50,7 @@ impl<R: BufRead> Pieces<R> {
         let ends_in_line_feed = self.buffer.last() == Some(&b'\n');
         self.is_inside = !ends_in_line_feed;
         let bytes = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
-        Ok(Some(Piece {
-            line: self.line,
-            bytes,
-            ends_in_line_feed,
-            is_whole: is_start && ends_in_line_feed,
-        }))
+        Ok(Some(Piece { line: self.line, bytes, ends_in_line_feed, is_whole: is_start && ends_in_line_feed }))
     }
 }
 
@@ -82,21 +69,8 @@ mod tests {
         let mut pieces = Pieces::new(BufReader::new(&text[..]));
         let mut seen = Vec::new();
         while let Some(piece) = pieces.next_piece().expect("memory reads") {
-            seen.push((
-                piece.line,
-                piece.bytes.len(),
-                piece.ends_in_line_feed,
-                piece.is_whole,
-            ));
+            seen.push((piece.line, piece.bytes.len(), piece.ends_in_line_feed, piece.is_whole));
         }
-        assert_eq!(
-            seen,
-            [
-                (1, LIMIT, false, false),
-                (1, 10, true, false),
-                (2, 5, true, true),
-                (3, 4, false, false)
-            ]
-        );
+        assert_eq!(seen, [(1, LIMIT, false, false), (1, 10, true, false), (2, 5, true, true), (3, 4, false, false)]);
     }
 }

@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use super::chain::Receipt;
-use super::entry::{Caller, Entry, Kind, Repeats};
+use super::entry::{Caller, Entry, Repeats};
 use super::fault::LedgerError;
 use super::health::{Health, LedgerHealth};
+use super::kind::Kind;
 use super::line::Line;
 use super::windows::Windows;
 use super::words::Body;
@@ -72,12 +73,7 @@ struct Waiting {
 /// For those who write lines.
 impl Queue {
     pub(super) fn new(head: Receipt) -> Self {
-        Self {
-            waiting: Mutex::default(),
-            wake: Condvar::new(),
-            windows: Mutex::default(),
-            health: Health::new(head),
-        }
+        Self { waiting: Mutex::default(), wake: Condvar::new(), windows: Mutex::default(), health: Health::new(head) }
     }
 
     pub(super) fn open_line(&self, opening: Opening) -> Result<(), LedgerError> {
@@ -142,29 +138,16 @@ impl Queue {
         let mut waiting = self.lock();
         while waiting.jobs.is_empty() && !waiting.is_stopping {
             let Some(until) = until else {
-                waiting = self
-                    .wake
-                    .wait(waiting)
-                    .unwrap_or_else(PoisonError::into_inner);
+                waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let Some(left) = until
-                .checked_duration_since(Instant::now())
-                .filter(|left| !left.is_zero())
-            else {
+            let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
                 break;
             };
-            waiting = self
-                .wake
-                .wait_timeout(waiting, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            waiting = self.wake.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         waiting.openings = 0;
-        Taken {
-            jobs: waiting.jobs.drain(..).collect(),
-            is_stopping: waiting.is_stopping,
-        }
+        Taken { jobs: waiting.jobs.drain(..).collect(), is_stopping: waiting.is_stopping }
     }
 
     pub(super) fn line_ended(&self) {
@@ -184,26 +167,17 @@ impl Queue {
 
     /// Queues the counts of windows that have ended (at the end: of all), and of what found no place.
     pub(super) fn tell_repeats(&self, is_end: bool) {
-        let told = if is_end {
-            self.windows().close()
-        } else {
-            self.windows().ended(Instant::now())
-        };
+        let told = if is_end { self.windows().close() } else { self.windows().ended(Instant::now()) };
         for entry in told {
             self.push_aside(entry);
         }
         let unrecorded = {
             let mut waiting = self.lock();
-            if waiting.asides < ASIDES {
-                waiting.unrecorded.take()
-            } else {
-                None
-            }
+            if waiting.asides < ASIDES { waiting.unrecorded.take() } else { None }
         };
         if let Some(repeats) = unrecorded {
-            let entry = Entry::new(Kind::Repeated).inside(
-                "refusals and alarms that found no place while the ledger could not be written",
-            );
+            let entry = Entry::new(Kind::Repeated)
+                .inside("refusals and alarms that found no place while the ledger could not be written");
             self.push_aside(entry.into_repeated(repeats));
         }
     }
@@ -266,11 +240,7 @@ impl Waiting {
     fn count_unrecorded(&mut self, entry: &Entry) {
         let more = entry.repeats_count();
         let now = Timestamp::now();
-        let counted = self.unrecorded.get_or_insert(Repeats {
-            count: 0,
-            first: entry.time(),
-            last: now,
-        });
+        let counted = self.unrecorded.get_or_insert(Repeats { count: 0, first: entry.time(), last: now });
         counted.count += more;
         counted.last = now;
     }

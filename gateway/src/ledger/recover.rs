@@ -4,8 +4,9 @@ use std::io::{BufReader, Seek};
 use std::path::Path;
 
 use super::book::Book;
-use super::entry::{Entry, Kind};
+use super::entry::Entry;
 use super::fault::LedgerError;
+use super::kind::Kind;
 use super::line::unknown_body;
 use super::paper::Sheet;
 use super::verify::{Tail, Verified, verify};
@@ -19,32 +20,16 @@ pub(super) struct Recovered {
 
 /// Reads the whole file once. Nothing in it is changed: a torn tail gets a line feed in front of the next line.
 pub(super) fn recover(sheet: Sheet, path: &Path) -> Result<Recovered, LedgerError> {
-    let at = |source| LedgerError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let at = |source| LedgerError::Read { path: path.to_owned(), source };
     let mut file = sheet.reader().map_err(at)?;
     let found = verify(BufReader::with_capacity(BUFFER, &file), &[]).map_err(at)?;
     let length = file.stream_position().map_err(at)?;
-    if found.lines == 0
-        && found
-            .tail
-            .as_ref()
-            .is_some_and(|tail| !may_be_torn_first_line(tail))
-    {
-        return Err(LedgerError::NotALedger {
-            path: path.to_owned(),
-        });
+    if found.lines == 0 && found.tail.as_ref().is_some_and(|tail| !may_be_torn_first_line(tail)) {
+        return Err(LedgerError::NotALedger { path: path.to_owned() });
     }
-    let ends_fragment = found
-        .tail
-        .as_ref()
-        .is_some_and(|tail| !tail.ends_in_line_feed);
+    let ends_fragment = found.tail.as_ref().is_some_and(|tail| !tail.ends_in_line_feed);
     let bodies = told(&found);
-    Ok(Recovered {
-        book: Book::new(sheet, length, found.head, ends_fragment),
-        bodies,
-    })
+    Ok(Recovered { book: Book::new(sheet, length, found.head, ends_fragment), bodies })
 }
 
 fn told(found: &Verified) -> Vec<Body> {
@@ -52,26 +37,13 @@ fn told(found: &Verified) -> Vec<Body> {
     if let Some(tail) = &found.tail {
         bodies.push(fragment(tail).body());
     }
-    let damage = found
-        .findings
-        .iter()
-        .find(|finding| finding.what.is_damage() && !finding.what.is_torn_tail());
+    let damage = found.findings.iter().find(|finding| finding.what.is_damage() && !finding.what.is_torn_tail());
     if let Some(finding) = damage {
         tracing::error!(alarm = ALARM, "{finding}");
-        bodies.push(
-            Entry::new(Kind::Alarm)
-                .into_alarm(ALARM)
-                .inside(&finding.to_string())
-                .body(),
-        );
+        bodies.push(Entry::new(Kind::Alarm).into_alarm(ALARM).inside(&finding.to_string()).body());
     }
     let unknown = "the gateway ended before this did; what became of it is not known";
-    bodies.extend(
-        found
-            .open
-            .iter()
-            .map(|(of, caller)| unknown_body(*of, caller, unknown)),
-    );
+    bodies.extend(found.open.iter().map(|(of, caller)| unknown_body(*of, caller, unknown)));
     bodies
 }
 

@@ -28,11 +28,7 @@ impl Settings {
     /// `sync = "batch"`, `deadline = "2s"`.
     #[must_use]
     pub const fn new(file: PathBuf) -> Self {
-        Self {
-            file,
-            sync: SyncMode::Batch,
-            deadline: DEADLINE,
-        }
+        Self { file, sync: SyncMode::Batch, deadline: DEADLINE }
     }
 }
 

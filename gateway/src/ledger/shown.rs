@@ -77,11 +77,7 @@ pub(super) fn fact(value: &Value) -> String {
 }
 
 fn value(headers: &HeaderMap, name: &HeaderName) -> String {
-    let all: Vec<_> = headers
-        .get_all(name)
-        .iter()
-        .map(|v| String::from_utf8_lossy(v.as_bytes()))
-        .collect();
+    let all: Vec<_> = headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes())).collect();
     let words: Vec<_> = all.join(", ").split(' ').map(mask).collect();
     cut(&words.join(" "), VALUE_LIMIT).into_owned()
 }
@@ -91,11 +87,7 @@ fn is_shown(name: &HeaderName) -> bool {
 }
 
 fn mask(word: &str) -> String {
-    let Some(at) = CREDENTIALS
-        .iter()
-        .filter_map(|(mark, least)| find(word, mark, *least))
-        .min()
-    else {
+    let Some(at) = CREDENTIALS.iter().filter_map(|(mark, least)| find(word, mark, *least)).min() else {
         return word.to_owned();
     };
     let secret = &word[at..];
@@ -112,15 +104,10 @@ fn bounded(value: &Value, depth: usize) -> Value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         Value::String(text) => Value::String(sentence(text)),
         Value::Array(_) | Value::Object(_) if depth == 0 => Value::String("…".to_owned()),
-        Value::Array(items) => items
-            .iter()
-            .take(ITEMS_LIMIT)
-            .map(|item| bounded(item, depth - 1))
-            .collect(),
+        Value::Array(items) => items.iter().take(ITEMS_LIMIT).map(|item| bounded(item, depth - 1)).collect(),
         Value::Object(fields) => {
             let kept = fields.iter().take(ITEMS_LIMIT);
-            kept.map(|(key, item)| (cut(key, NAME_LIMIT).into_owned(), bounded(item, depth - 1)))
-                .collect()
+            kept.map(|(key, item)| (cut(key, NAME_LIMIT).into_owned(), bounded(item, depth - 1))).collect()
         }
     }
 }
@@ -206,18 +193,11 @@ mod tests {
 
     #[test]
     fn a_query_shows_keys_lengths_and_hashes() {
-        let value: Value = serde_json::from_str(&super::query("beta=true&key=swordfish&&flag"))
-            .expect("valid JSON");
+        let value: Value = serde_json::from_str(&super::query("beta=true&key=swordfish&&flag")).expect("valid JSON");
         assert_eq!(value[0]["key"], "beta");
-        assert_eq!(
-            (&value[1]["key"], &value[1]["length"]),
-            (&json!("key"), &json!(9))
-        );
+        assert_eq!((&value[1]["key"], &value[1]["length"]), (&json!("key"), &json!(9)));
         assert_eq!(value[1]["sha256"].as_str().map(str::len), Some(8));
-        assert_eq!(
-            value[2],
-            json!({"key": "flag", "length": 0, "sha256": "e3b0c442"})
-        );
+        assert_eq!(value[2], json!({"key": "flag", "length": 0, "sha256": "e3b0c442"}));
         assert!(!value.to_string().contains("swordfish"));
     }
 
@@ -226,9 +206,7 @@ mod tests {
         assert_eq!(super::path("/v1/messages?key=x#y"), "/v1/messages");
         let masked = super::path("/hook/sk-ant-oat01-abcdefghijkl/end");
         assert!(
-            !masked.contains("abcdefghijkl")
-                && masked.starts_with("/hook/[masked")
-                && masked.ends_with("/end"),
+            !masked.contains("abcdefghijkl") && masked.starts_with("/hook/[masked") && masked.ends_with("/end"),
             "{masked}"
         );
         assert!(super::path(&format!("/{}", "a".repeat(5000))).len() < 2100);
@@ -237,21 +215,14 @@ mod tests {
     #[test]
     fn a_credential_in_a_listed_header_is_masked() {
         let mut headers = HeaderMap::new();
-        headers.insert(
-            "user-agent",
-            HeaderValue::from_static("tool/1 key:sk-ant-api03-abcdefghijkl"),
-        );
+        headers.insert("user-agent", HeaderValue::from_static("tool/1 key:sk-ant-api03-abcdefghijkl"));
         assert!(!super::headers(&headers).contains("abcdefghijkl"));
     }
 
     #[test]
     fn what_a_box_tells_is_cut_to_limits() {
         let deep = (0..40).fold(json!("x"), |value, _| json!([value]));
-        for big in [
-            json!("x".repeat(100_000)),
-            json!(vec!["y".repeat(2000); 1000]),
-            deep,
-        ] {
+        for big in [json!("x".repeat(100_000)), json!(vec!["y".repeat(2000); 1000]), deep] {
             assert!(super::fact(&big).len() <= super::FACT_LIMIT);
         }
         let mut headers = HeaderMap::new();

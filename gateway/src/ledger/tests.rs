@@ -21,9 +21,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().expect("a temporary folder"),
-        }
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     fn file(&self) -> PathBuf {
@@ -41,9 +39,7 @@ impl Desk {
     fn lines(&self) -> Vec<Value> {
         let text = String::from_utf8(self.bytes()).expect("a ledger is UTF-8");
         assert!(text.is_empty() || text.ends_with('\n'));
-        text.lines()
-            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
-            .collect()
+        text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
     }
 
     fn verified(&self) -> Verified {
@@ -51,61 +47,35 @@ impl Desk {
     }
 
     fn codes(&self) -> Vec<What> {
-        self.verified()
-            .findings
-            .into_iter()
-            .map(|finding| finding.what)
-            .collect()
+        self.verified().findings.into_iter().map(|finding| finding.what).collect()
     }
 }
 
 fn request() -> Entry {
     let id: BoxId = "one".parse().expect("a box id");
-    Entry::new(Kind::Request)
-        .box_id(&id)
-        .method(&http::Method::POST)
-        .path_and_query("/v1/messages?beta=true")
+    Entry::new(Kind::Request).box_id(&id).method(&http::Method::POST).path_and_query("/v1/messages?beta=true")
 }
 
 fn told() -> Told {
-    Told::new(
-        None,
-        Refusal::new(Reason::NoGrant, "no grant", "no grant matched"),
-    )
+    Told::new(None, Refusal::new(Reason::NoGrant, "no grant", "no grant matched"))
 }
 
 async fn enter(ledger: &Ledger) -> super::Line {
-    ledger
-        .enter(Verdict::allow((), request()))
-        .await
-        .expect("the ledger is up")
-        .1
+    ledger.enter(Verdict::allow((), request())).await.expect("the ledger is up").1
 }
 
 fn complete() -> Outcome {
-    Outcome {
-        status: Some(200),
-        bytes_up: 10,
-        bytes_down: 20,
-        ended: Ended::Complete,
-        ..Outcome::default()
-    }
+    Outcome { status: Some(200), bytes_up: 10, bytes_down: 20, ended: Ended::Complete, ..Outcome::default() }
 }
 
 #[tokio::test]
 async fn a_line_is_opened_before_its_value_is_given_out_and_closed_once() {
     let desk = Desk::new();
     let ledger = desk.open().expect("a new ledger");
-    let (value, line) = ledger
-        .enter(Verdict::allow("permit", request()))
-        .await
-        .expect("up");
+    let (value, line) = ledger.enter(Verdict::allow("permit", request())).await.expect("up");
     assert_eq!((value, line.sequence()), ("permit", 1));
     let opened = desk.lines();
-    assert_eq!(
-        (opened.len(), &opened[0]["kind"], &opened[0]["open"]),
-        (1, &"request".into(), &true.into())
-    );
+    assert_eq!((opened.len(), &opened[0]["kind"], &opened[0]["open"]), (1, &"request".into(), &true.into()));
     line.close(complete());
     ledger.close().await.expect("the disk takes it");
     let lines = desk.lines();
@@ -114,10 +84,7 @@ async fn a_line_is_opened_before_its_value_is_given_out_and_closed_once() {
         (&lines[1]["kind"], &lines[1]["of"], &lines[1]["ended"]),
         (&"closed".into(), &1.into(), &"complete".into())
     );
-    assert_eq!(
-        (&lines[1]["status"], &lines[1]["box"]),
-        (&200.into(), &"one".into())
-    );
+    assert_eq!((&lines[1]["status"], &lines[1]["box"]), (&200.into(), &"one".into()));
     assert_eq!(desk.codes(), []);
 }
 
@@ -130,10 +97,7 @@ async fn a_dropped_line_is_closed_as_aborted() {
     drop(line);
     ledger.close().await.expect("the disk takes it");
     let lines = desk.lines();
-    assert_eq!(
-        (&lines[1]["ended"], &lines[1]["injected"][0]),
-        (&"aborted".into(), &"authorization".into())
-    );
+    assert_eq!((&lines[1]["ended"], &lines[1]["injected"][0]), (&"aborted".into(), &"authorization".into()));
 }
 
 #[tokio::test]
@@ -165,10 +129,7 @@ async fn a_refusal_is_a_line_and_those_like_it_are_counted() {
         (&lines[0]["kind"], &lines[0]["asked"], &lines[0]["reason"]),
         (&"refused".into(), &"request".into(), &"no-grant".into())
     );
-    assert_eq!(
-        (&lines[1]["kind"], &lines[1]["count"]),
-        (&"repeated".into(), &499.into())
-    );
+    assert_eq!((&lines[1]["kind"], &lines[1]["count"]), (&"repeated".into(), &499.into()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,32 +159,18 @@ async fn a_thousand_at_once_are_a_thousand_lines_in_one_chain() {
 async fn a_note_is_in_the_file_when_its_receipt_is_given() {
     let desk = Desk::new();
     let ledger = desk.open().expect("a new ledger");
-    let first = ledger
-        .note(Entry::new(Kind::Claim).fact("agent", "claude"))
-        .await
-        .expect("up");
+    let first = ledger.note(Entry::new(Kind::Claim).fact("agent", "claude")).await.expect("up");
     assert_eq!(desk.lines()[0]["facts"]["agent"], "claude");
     let receipt = ledger.note(Entry::new(Kind::Report)).await.expect("up");
-    assert_eq!(
-        (first.sequence, receipt.sequence, ledger.head()),
-        (1, 2, receipt)
-    );
+    assert_eq!((first.sequence, receipt.sequence, ledger.head()), (1, 2, receipt));
     assert_eq!(ledger.flush().await.expect("up"), receipt);
-    assert!(
-        verify(&desk.bytes()[..], &[first, receipt])
-            .expect("memory reads")
-            .findings
-            .is_empty()
-    );
+    assert!(verify(&desk.bytes()[..], &[first, receipt]).expect("memory reads").findings.is_empty());
 }
 
 #[tokio::test]
 async fn with_sync_always_a_line_is_durable_first() {
     let desk = Desk::new();
-    let settings = Settings {
-        sync: SyncMode::Always,
-        ..Settings::new(desk.file())
-    };
+    let settings = Settings { sync: SyncMode::Always, ..Settings::new(desk.file()) };
     let ledger = Ledger::open(&settings).expect("a new ledger");
     enter(&ledger).await.close(complete());
     ledger.close().await.expect("the disk takes it");
@@ -235,10 +182,7 @@ async fn a_second_gateway_is_refused_by_name_of_the_file() {
     let desk = Desk::new();
     let ledger = desk.open().expect("a new ledger");
     let fault = desk.open().err().expect("locked");
-    assert!(
-        matches!(fault, LedgerError::Locked { .. }) && fault.to_string().contains("ledger.jsonl"),
-        "{fault}"
-    );
+    assert!(matches!(fault, LedgerError::Locked { .. }) && fault.to_string().contains("ledger.jsonl"), "{fault}");
     ledger.close().await.expect("the disk takes it");
     assert!(desk.open().is_ok());
 }
@@ -250,24 +194,14 @@ async fn the_file_is_the_owners_alone() {
     std::fs::File::create(desk.file()).expect("a file");
     std::fs::set_permissions(desk.file(), PermissionsExt::from_mode(0o644)).expect("a mode");
     let _ledger = desk.open().expect("an empty ledger");
-    assert_eq!(
-        std::fs::metadata(desk.file())
-            .expect("it is there")
-            .permissions()
-            .mode()
-            & 0o777,
-        0o600
-    );
+    assert_eq!(std::fs::metadata(desk.file()).expect("it is there").permissions().mode() & 0o777, 0o600);
 }
 
 #[tokio::test]
 async fn a_file_that_is_no_ledger_is_left_alone() {
     let desk = Desk::new();
     std::fs::write(desk.file(), "root:x:0:0\nbin:x:1:1\n").expect("a file");
-    assert!(matches!(
-        desk.open().err(),
-        Some(LedgerError::NotALedger { .. })
-    ));
+    assert!(matches!(desk.open().err(), Some(LedgerError::NotALedger { .. })));
     assert_eq!(desk.bytes(), b"root:x:0:0\nbin:x:1:1\n");
 }
 
@@ -283,12 +217,7 @@ async fn a_torn_last_line_does_not_swallow_the_next() {
     let before = desk.bytes();
     let fragment = br#"{"ts":1,"host":"a.te"#;
     std::fs::write(desk.file(), [&before[..], fragment].concat()).expect("a file");
-    assert_eq!(
-        desk.codes(),
-        [What::TornTail {
-            bytes: fragment.len() as u64
-        }]
-    );
+    assert_eq!(desk.codes(), [What::TornTail { bytes: fragment.len() as u64 }]);
 
     let ledger = desk.open().expect("it starts");
     for _ in 0..2 {
@@ -298,16 +227,8 @@ async fn a_torn_last_line_does_not_swallow_the_next() {
     let after = desk.bytes();
     assert!(after.starts_with(&[&before[..], fragment, b"\n"].concat()));
     let verified = desk.verified();
-    assert_eq!(
-        verified.lines, 6,
-        "3 + 2 and the one that tells of the fragment"
-    );
-    assert_eq!(
-        desk.codes(),
-        [What::Fragment {
-            bytes: fragment.len() as u64
-        }]
-    );
+    assert_eq!(verified.lines, 6, "3 + 2 and the one that tells of the fragment");
+    assert_eq!(desk.codes(), [What::Fragment { bytes: fragment.len() as u64 }]);
     assert!(!verified.is_damaged());
 }
 
@@ -319,18 +240,11 @@ async fn lines_that_a_killed_gateway_left_open_are_closed_as_unknown() {
     let left = Desk::new();
     std::fs::write(left.file(), desk.bytes()).expect("a file");
     assert_eq!(left.codes(), [What::NeverClosed, What::NeverClosed]);
-    left.open()
-        .expect("it starts")
-        .close()
-        .await
-        .expect("the disk takes it");
+    left.open().expect("it starts").close().await.expect("the disk takes it");
     let lines = left.lines();
     assert_eq!(lines.len(), 4);
     for (line, of) in lines[2..].iter().zip([1, 2]) {
-        assert_eq!(
-            (&line["of"], &line["ended"], &line["box"]),
-            (&of.into(), &"unknown".into(), &"one".into())
-        );
+        assert_eq!((&line["of"], &line["ended"], &line["box"]), (&of.into(), &"unknown".into(), &"one".into()));
     }
     assert_eq!(left.codes(), []);
 }
@@ -350,18 +264,12 @@ async fn alarms_are_counted_each_and_written_by_likeness() {
     let desk = Desk::new();
     let ledger = desk.open().expect("a new ledger");
     for _ in 0..20 {
-        ledger.alarm(
-            "second-claim",
-            request().inside("a claim on a door that has a run"),
-        );
+        ledger.alarm("second-claim", request().inside("a claim on a door that has a run"));
     }
     assert_eq!(ledger.health().alarms, 20);
     ledger.close().await.expect("the disk takes it");
     let lines = desk.lines();
-    assert_eq!(
-        (lines.len(), &lines[0]["alarm"], &lines[1]["count"]),
-        (2, &"second-claim".into(), &19.into())
-    );
+    assert_eq!((lines.len(), &lines[0]["alarm"], &lines[1]["count"]), (2, &"second-claim".into(), &19.into()));
 }
 
 #[tokio::test]

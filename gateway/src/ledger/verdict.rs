@@ -30,13 +30,8 @@ impl<T> Verdict<T> {
 
     /// The refusal's own words go into the entry: reason, verdict, grant, inside sentence and target.
     pub fn refuse(told: Told, entry: Entry) -> Self {
-        let entry = entry
-            .refusal(&told.refusal)
-            .with_target_if_none(told.target.as_ref());
-        Self(Ruled::Refused {
-            told,
-            entry: entry.into_refused(),
-        })
+        let entry = entry.refusal(&told.refusal).with_target_if_none(told.target.as_ref());
+        Self(Ruled::Refused { told, entry: entry.into_refused() })
     }
 
     pub(super) fn open(self) -> Ruled<T> {

@@ -116,10 +116,7 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, piece: &Piece<'_>) {
         self.at = piece.line;
-        let mark = piece
-            .is_whole
-            .then(|| serde_json::from_slice::<Mark>(piece.bytes).ok())
-            .flatten();
+        let mark = piece.is_whole.then(|| serde_json::from_slice::<Mark>(piece.bytes).ok()).flatten();
         match mark.and_then(|mark| unhex(&mark.prev).map(|prev| (mark, prev))) {
             Some((mark, prev)) => self.line(mark, prev, piece.bytes),
             None => self.not_a_line(piece),
@@ -130,23 +127,14 @@ impl<'a> Walk<'a> {
         self.end_region(&mark);
         self.link(mark.seq, prev);
         self.lines += 1;
-        self.head = Receipt {
-            sequence: mark.seq,
-            hash: hash_of(bytes),
-        };
+        self.head = Receipt { sequence: mark.seq, hash: hash_of(bytes) };
         for (receipt, met) in self.receipts.iter().zip(&mut self.met) {
             if receipt.sequence == mark.seq {
                 *met = Some(self.head.hash);
             }
         }
         if mark.open && self.open.len() < OPEN_LINES {
-            self.open.insert(
-                mark.seq,
-                Caller {
-                    box_id: mark.box_id,
-                    run_id: mark.run,
-                },
-            );
+            self.open.insert(mark.seq, Caller { box_id: mark.box_id, run_id: mark.run });
         }
         if let Some(of) = mark.of {
             self.open.remove(&of);
@@ -158,27 +146,11 @@ impl<'a> Walk<'a> {
         let before = self.head;
         let next = before.sequence.saturating_add(1);
         if sequence < next {
-            self.broken(
-                sequence,
-                What::OutOfOrder {
-                    after: before.sequence,
-                },
-            );
+            self.broken(sequence, What::OutOfOrder { after: before.sequence });
         } else if sequence > next {
-            self.broken(
-                sequence,
-                What::Removed {
-                    first: next,
-                    last: sequence - 1,
-                },
-            );
+            self.broken(sequence, What::Removed { first: next, last: sequence - 1 });
         } else if prev != before.hash {
-            self.broken(
-                sequence,
-                What::BrokenLink {
-                    before: before.sequence,
-                },
-            );
+            self.broken(sequence, What::BrokenLink { before: before.sequence });
         }
     }
 
@@ -205,29 +177,16 @@ impl<'a> Walk<'a> {
         let tail = region.finish();
         let vouched = mark.kind == "recovered"
             && mark.facts.as_ref().is_some_and(|facts| {
-                facts.fragment_bytes == Some(tail.1.length)
-                    && facts.fragment_sha256.as_deref() == Some(&tail.1.sha256)
+                facts.fragment_bytes == Some(tail.1.length) && facts.fragment_sha256.as_deref() == Some(&tail.1.sha256)
             });
         let bytes = tail.1.length;
-        let what = if vouched {
-            What::Fragment { bytes }
-        } else {
-            What::NotALine { bytes }
-        };
-        self.find(Finding {
-            line: tail.0,
-            sequence: None,
-            what,
-        });
+        let what = if vouched { What::Fragment { bytes } } else { What::NotALine { bytes } };
+        self.find(Finding { line: tail.0, sequence: None, what });
     }
 
     fn broken(&mut self, sequence: u64, what: What) {
         self.is_intact = false;
-        self.find(Finding {
-            line: self.at,
-            sequence: Some(sequence),
-            what,
-        });
+        self.find(Finding { line: self.at, sequence: Some(sequence), what });
     }
 
     fn find(&mut self, finding: Finding) {
@@ -240,40 +199,18 @@ impl<'a> Walk<'a> {
 
     fn finish(mut self) -> Verified {
         let tail = self.region.take().map(Region::finish).map(|(line, tail)| {
-            self.find(Finding {
-                line,
-                sequence: None,
-                what: What::TornTail { bytes: tail.length },
-            });
+            self.find(Finding { line, sequence: None, what: What::TornTail { bytes: tail.length } });
             tail
         });
         let unclosed: Vec<_> = self.open.keys().copied().collect();
         for sequence in unclosed {
-            self.find(Finding {
-                line: 0,
-                sequence: Some(sequence),
-                what: What::NeverClosed,
-            });
+            self.find(Finding { line: 0, sequence: Some(sequence), what: What::NeverClosed });
         }
         for at in 0..self.receipts.len() {
             self.weigh(self.receipts[at], self.met[at]);
         }
-        let Self {
-            lines,
-            head,
-            findings,
-            more,
-            open,
-            ..
-        } = self;
-        Verified {
-            lines,
-            head,
-            findings,
-            more,
-            open,
-            tail,
-        }
+        let Self { lines, head, findings, more, open, .. } = self;
+        Verified { lines, head, findings, more, open, tail }
     }
 
     fn weigh(&mut self, receipt: Receipt, met: Option<[u8; 32]>) {
@@ -281,16 +218,10 @@ impl<'a> Walk<'a> {
             Some(hash) if hash == receipt.hash => return,
             Some(_) if self.is_intact => What::Recomputed,
             Some(_) => What::NotVouched,
-            None if receipt.sequence > self.head.sequence => What::CutTail {
-                last: self.head.sequence,
-            },
+            None if receipt.sequence > self.head.sequence => What::CutTail { last: self.head.sequence },
             None => What::Missing,
         };
-        self.find(Finding {
-            line: 0,
-            sequence: Some(receipt.sequence),
-            what,
-        });
+        self.find(Finding { line: 0, sequence: Some(receipt.sequence), what });
     }
 }
 
@@ -301,20 +232,8 @@ impl Region {
     }
 
     fn finish(self) -> (u64, Tail) {
-        let Self {
-            line,
-            length,
-            hash,
-            ends_in_line_feed,
-        } = self;
-        (
-            line,
-            Tail {
-                length,
-                sha256: hex(&hash.finalize()),
-                ends_in_line_feed,
-            },
-        )
+        let Self { line, length, hash, ends_in_line_feed } = self;
+        (line, Tail { length, sha256: hex(&hash.finalize()), ends_in_line_feed })
     }
 }
 

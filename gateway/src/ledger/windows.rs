@@ -40,37 +40,18 @@ impl Windows {
         let windows = self.0.entry(entry.caller().box_id.clone()).or_default();
         let (reason, alarm) = entry.likeness();
         let (run_id, target) = (entry.caller().run_id.clone(), entry.target_asked().cloned());
-        let likeness = Likeness::One {
-            run_id,
-            reason,
-            alarm,
-            target,
-        };
+        let likeness = Likeness::One { run_id, reason, alarm, target };
         if let Some(window) = windows.get_mut(&likeness) {
             window.count(&entry);
             return None;
         }
         let ends = now + WINDOW;
         if windows.len() < PER_BOX {
-            windows.insert(
-                likeness,
-                Window {
-                    ends,
-                    sample: entry.clone(),
-                    repeats: None,
-                },
-            );
+            windows.insert(likeness, Window { ends, sample: entry.clone(), repeats: None });
             return Some(entry);
         }
         let sample = entry.clone().without_details();
-        windows
-            .entry(Likeness::Other)
-            .or_insert(Window {
-                ends,
-                sample,
-                repeats: None,
-            })
-            .count(&entry);
+        windows.entry(Likeness::Other).or_insert(Window { ends, sample, repeats: None }).count(&entry);
         None
     }
 
@@ -87,37 +68,24 @@ impl Windows {
 
     /// Those of all windows, ended or not.
     pub(super) fn close(&mut self) -> Vec<Entry> {
-        self.0
-            .drain()
-            .flat_map(|(_, windows)| windows.into_values())
-            .filter_map(Window::tell)
-            .collect()
+        self.0.drain().flat_map(|(_, windows)| windows.into_values()).filter_map(Window::tell).collect()
     }
 
     pub(super) fn next_end(&self) -> Option<Instant> {
-        self.0
-            .values()
-            .flat_map(HashMap::values)
-            .map(|window| window.ends)
-            .min()
+        self.0.values().flat_map(HashMap::values).map(|window| window.ends).min()
     }
 }
 
 impl Window {
     fn count(&mut self, entry: &Entry) {
         let time = entry.time();
-        let repeats = self.repeats.get_or_insert(Repeats {
-            count: 0,
-            first: time,
-            last: time,
-        });
+        let repeats = self.repeats.get_or_insert(Repeats { count: 0, first: time, last: time });
         repeats.count += 1;
         repeats.last = time;
     }
 
     fn tell(self) -> Option<Entry> {
-        self.repeats
-            .map(|repeats| self.sample.into_repeated(repeats))
+        self.repeats.map(|repeats| self.sample.into_repeated(repeats))
     }
 }
 
@@ -142,49 +110,24 @@ mod tests {
 
     fn text(entry: &Entry) -> serde_json::Value {
         let body = entry.body();
-        serde_json::from_str(&format!("{{{}", String::from_utf8_lossy(body.bytes())))
-            .expect("valid JSON")
+        serde_json::from_str(&format!("{{{}", String::from_utf8_lossy(body.bytes()))).expect("valid JSON")
     }
 
     #[test]
     fn the_first_is_a_line_and_its_like_are_counted() {
         let (mut windows, start) = (Windows::default(), Instant::now());
-        assert!(
-            windows
-                .meet(refused("one", Reason::NoGrant), start)
-                .is_some()
-        );
+        assert!(windows.meet(refused("one", Reason::NoGrant), start).is_some());
         for _ in 0..10_000 {
-            assert!(
-                windows
-                    .meet(refused("one", Reason::NoGrant), start)
-                    .is_none()
-            );
+            assert!(windows.meet(refused("one", Reason::NoGrant), start).is_none());
         }
-        assert!(
-            windows
-                .meet(refused("two", Reason::NoGrant), start)
-                .is_some(),
-            "another box has windows of its own"
-        );
-        assert!(
-            windows
-                .meet(refused("one", Reason::NotTls), start)
-                .is_some(),
-            "another reason is another line"
-        );
+        assert!(windows.meet(refused("two", Reason::NoGrant), start).is_some(), "another box has windows of its own");
+        assert!(windows.meet(refused("one", Reason::NotTls), start).is_some(), "another reason is another line");
         assert!(windows.ended(start + WINDOW / 2).is_empty());
         let told = windows.ended(start + WINDOW);
         assert_eq!(told.len(), 1);
         let line = text(&told[0]);
-        assert_eq!(
-            (line["kind"].as_str(), line["count"].as_u64()),
-            (Some("repeated"), Some(10_000))
-        );
-        assert_eq!(
-            (line["reason"].as_str(), line["box"].as_str()),
-            (Some("no-grant"), Some("one"))
-        );
+        assert_eq!((line["kind"].as_str(), line["count"].as_u64()), (Some("repeated"), Some(10_000)));
+        assert_eq!((line["reason"].as_str(), line["box"].as_str()), (Some("no-grant"), Some("one")));
         assert!(windows.next_end().is_none());
     }
 
@@ -195,14 +138,8 @@ mod tests {
         for at in 0..1000_u16 {
             let target = format!("h{at}.example:443");
             let entry = refused("one", Reason::NoGrant).fact("n", at);
-            let run = format!("20260131T235959-{at:08x}")
-                .parse()
-                .expect("a run id");
-            lines += usize::from(
-                windows
-                    .meet(entry.run_id(&run).inside(&target), start)
-                    .is_some(),
-            );
+            let run = format!("20260131T235959-{at:08x}").parse().expect("a run id");
+            lines += usize::from(windows.meet(entry.run_id(&run).inside(&target), start).is_some());
         }
         assert_eq!(lines, PER_BOX);
         let told = windows.ended(start + WINDOW + Duration::from_millis(1));

@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 
 use super::book::Book;
 use super::chain::Receipt;
-use super::entry::{Caller, Entry, Kind};
+use super::entry::{Caller, Entry};
 use super::fault::{BookFault, LedgerError};
 use super::health::Health;
+use super::kind::Kind;
 use super::line::{Line, unknown_body};
 use super::paper::Paper;
 use super::queue::{Closing, Job, Note, Opening, Queue};
@@ -41,12 +42,7 @@ struct Undurable {
 }
 
 impl<P: Paper> Writer<P> {
-    pub(super) fn new(
-        queue: Arc<Queue>,
-        book: Book<P>,
-        sync: SyncMode,
-        patience: Duration,
-    ) -> Self {
+    pub(super) fn new(queue: Arc<Queue>, book: Book<P>, sync: SyncMode, patience: Duration) -> Self {
         Self {
             queue,
             book,
@@ -107,9 +103,7 @@ impl<P: Paper> Writer<P> {
         let receipts: Vec<_> = batch.iter().map(|job| self.stage(job)).collect();
         let committed = self.book.commit();
         if committed.lines > 0 {
-            self.queue
-                .health
-                .wrote(committed.lines as u64, self.book.head());
+            self.queue.health.wrote(committed.lines as u64, self.book.head());
         }
         let reached = self.book.head().sequence;
         let mut left = Vec::new();
@@ -128,12 +122,10 @@ impl<P: Paper> Writer<P> {
 
     fn stage(&mut self, job: &Job) -> Receipt {
         match job {
-            Job::Open(Opening { body, .. })
-            | Job::Close(Closing { body, .. })
-            | Job::Aside(body) => self.book.stage(body),
-            Job::Note(Note {
-                body: Some(body), ..
-            }) => self.book.stage(body),
+            Job::Open(Opening { body, .. }) | Job::Close(Closing { body, .. }) | Job::Aside(body) => {
+                self.book.stage(body)
+            }
+            Job::Note(Note { body: Some(body), .. }) => self.book.stage(body),
             Job::Note(Note { body: None, .. }) => self.book.staged_head(),
         }
     }
@@ -159,12 +151,7 @@ impl<P: Paper> Writer<P> {
 
     /// Hands out the line. If nobody waits for it any more, dropping it closes it.
     fn grant(&mut self, sequence: u64, opening: Opening) {
-        let Opening {
-            body: _,
-            caller,
-            asked,
-            reply,
-        } = opening;
+        let Opening { body: _, caller, asked, reply } = opening;
         self.open.insert(sequence, caller.clone());
         let line = Line::new(sequence, caller, asked, Arc::clone(&self.queue));
         drop(reply.send(Ok(line)));
@@ -172,22 +159,19 @@ impl<P: Paper> Writer<P> {
 
     /// Nothing may be let out for these; what must be told later is held.
     fn stall(&mut self, jobs: VecDeque<Job>, fault: &BookFault) {
+        // First, so that whoever hears a refusal finds the status in accord with it.
+        self.went_down(fault);
         for job in jobs {
             match job {
                 Job::Open(opening) => self.refuse(opening, fault),
                 Job::Close(_) | Job::Note(_) | Job::Aside(_) => self.held.push_back(job),
             }
         }
-        self.went_down(fault);
     }
 
     fn refuse(&self, opening: Opening, fault: &BookFault) {
         self.queue.line_ended();
-        drop(
-            opening
-                .reply
-                .send(Err(LedgerError::Down(fault.to_string()))),
-        );
+        drop(opening.reply.send(Err(LedgerError::Down(fault.to_string()))));
     }
 
     fn went_down(&mut self, fault: &BookFault) {
@@ -240,22 +224,13 @@ impl<P: Paper> Writer<P> {
 
     /// Openings that are written but may not last are refused and closed; notes wait on.
     fn distrust(&mut self, fault: &BookFault) {
-        for (sequence, opening) in std::mem::take(&mut self.undurable.openings) {
-            let body = unknown_body(
-                sequence,
-                &opening.caller,
-                "the line could not be made durable; nothing was sent",
-            );
-            self.open.insert(sequence, opening.caller);
-            self.held
-                .push_back(Job::Close(Closing { of: sequence, body }));
-            drop(
-                opening
-                    .reply
-                    .send(Err(LedgerError::Down(fault.to_string()))),
-            );
-        }
         self.went_down(fault);
+        for (sequence, opening) in std::mem::take(&mut self.undurable.openings) {
+            let body = unknown_body(sequence, &opening.caller, "the line could not be made durable; nothing was sent");
+            self.open.insert(sequence, opening.caller);
+            self.held.push_back(Job::Close(Closing { of: sequence, body }));
+            drop(opening.reply.send(Err(LedgerError::Down(fault.to_string()))));
+        }
     }
 
     fn put_right(&mut self) {
@@ -287,22 +262,13 @@ impl<P: Paper> Writer<P> {
     }
 
     fn wakes_at(&self) -> Option<Instant> {
-        let retry = if self.needs_retry() {
-            self.retry_at
-        } else {
-            None
-        };
-        [retry, self.sync_at, self.queue.next_window_end()]
-            .into_iter()
-            .flatten()
-            .min()
+        let retry = if self.needs_retry() { self.retry_at } else { None };
+        [retry, self.sync_at, self.queue.next_window_end()].into_iter().flatten().min()
     }
 
     /// Whether the end is reached. A disk that stays full is waited for within limits.
     fn finish(&mut self) -> bool {
-        let stop_by = *self
-            .stop_by
-            .get_or_insert_with(|| Instant::now() + self.patience);
+        let stop_by = *self.stop_by.get_or_insert_with(|| Instant::now() + self.patience);
         self.queue.tell_repeats(true);
         if self.needs_retry() && Instant::now() < stop_by {
             std::thread::sleep(STOP_PAUSE);
@@ -313,16 +279,12 @@ impl<P: Paper> Writer<P> {
             return false;
         }
         let closings = std::mem::take(&mut self.open).into_iter();
-        let bodies = closings
-            .map(|(of, caller)| unknown_body(of, &caller, "the gateway stopped before this ended"));
+        let bodies = closings.map(|(of, caller)| unknown_body(of, &caller, "the gateway stopped before this ended"));
         let last = bodies.map(Job::Aside).collect();
         self.write(last);
         self.sync_now();
         if !self.held.is_empty() {
-            tracing::error!(
-                lines = self.held.len(),
-                "the ledger was closed with lines that could not be written"
-            );
+            tracing::error!(lines = self.held.len(), "the ledger was closed with lines that could not be written");
         }
         true
     }

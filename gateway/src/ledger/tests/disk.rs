@@ -38,9 +38,7 @@ impl Paper for Faulty {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
         std::thread::sleep(self.with(|faults| faults.hang));
         let length = self.sheet.length()?.unwrap_or_default();
-        let room = self
-            .with(|faults| faults.room)
-            .map_or(u64::MAX, |room| room.saturating_sub(length));
+        let room = self.with(|faults| faults.room).map_or(u64::MAX, |room| room.saturating_sub(length));
         if room == 0 {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -49,19 +47,11 @@ impl Paper for Faulty {
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        if self.with(|faults| faults.cut_fails) {
-            Err(io::Error::other("EIO"))
-        } else {
-            self.sheet.cut(length)
-        }
+        if self.with(|faults| faults.cut_fails) { Err(io::Error::other("EIO")) } else { self.sheet.cut(length) }
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        if self.with(|faults| faults.sync_fails) {
-            Err(io::Error::other("EIO"))
-        } else {
-            self.sheet.sync()
-        }
+        if self.with(|faults| faults.sync_fails) { Err(io::Error::other("EIO")) } else { self.sheet.sync() }
     }
 
     fn length(&mut self) -> io::Result<Option<u64>> {
@@ -91,23 +81,11 @@ fn faultable(sync: SyncMode, deadline: Duration) -> Faultable {
     let desk = Desk::new();
     let faults = Arc::new(Mutex::new(Faults::default()));
     let sheet = Sheet::open(&desk.file()).expect("a new file");
-    let book = Book::new(
-        Faulty {
-            sheet,
-            faults: Arc::clone(&faults),
-        },
-        0,
-        Receipt::NONE,
-        false,
-    );
+    let book = Book::new(Faulty { sheet, faults: Arc::clone(&faults) }, 0, Receipt::NONE, false);
     let queue = Arc::new(Queue::new(book.head()));
     let writer = Writer::new(Arc::clone(&queue), book, sync, deadline);
     let ledger = Ledger::start(queue, writer, deadline).expect("a thread");
-    Faultable {
-        desk,
-        ledger,
-        faults,
-    }
+    Faultable { desk, ledger, faults }
 }
 
 impl Faultable {
@@ -123,11 +101,7 @@ impl Faultable {
     async fn is_up_again(&self) {
         let start = Instant::now();
         while !self.ledger.health().writable {
-            assert!(
-                start.elapsed() < Duration::from_secs(5),
-                "{:?}",
-                self.ledger.health()
-            );
+            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", self.ledger.health());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -144,36 +118,18 @@ async fn a_full_disk_refuses_and_flows_again_without_a_torn_line() {
     assert!(house.refused().await);
     assert_eq!(house.desk.bytes(), whole, "the short write was cut back");
     let health = house.ledger.health();
-    assert!(
-        !health.writable && health.last_error.is_some() && health.alarms == 1,
-        "{health:?}"
-    );
+    assert!(!health.writable && health.last_error.is_some() && health.alarms == 1, "{health:?}");
 
     line.close(complete());
     house.set(|faults| faults.room = None);
     house.is_up_again().await;
     enter(&house.ledger).await.close(complete());
     house.ledger.close().await.expect("there is room");
-    let kinds: Vec<_> = house
-        .desk
-        .lines()
-        .iter()
-        .map(|line| line["kind"].as_str().unwrap_or_default().to_owned())
-        .collect();
-    assert_eq!(
-        kinds.iter().filter(|kind| *kind == "request").count(),
-        2,
-        "{kinds:?}"
-    );
-    assert_eq!(
-        kinds.iter().filter(|kind| *kind == "closed").count(),
-        2,
-        "{kinds:?}"
-    );
-    assert!(
-        kinds.contains(&"alarm".to_owned()) && kinds.contains(&"refused".to_owned()),
-        "{kinds:?}"
-    );
+    let kinds: Vec<_> =
+        house.desk.lines().iter().map(|line| line["kind"].as_str().unwrap_or_default().to_owned()).collect();
+    assert_eq!(kinds.iter().filter(|kind| *kind == "request").count(), 2, "{kinds:?}");
+    assert_eq!(kinds.iter().filter(|kind| *kind == "closed").count(), 2, "{kinds:?}");
+    assert!(kinds.contains(&"alarm".to_owned()) && kinds.contains(&"refused".to_owned()), "{kinds:?}");
     assert_eq!(house.desk.codes(), []);
 }
 
@@ -192,12 +148,7 @@ async fn closings_wait_through_a_full_disk_in_their_order() {
     house.set(|faults| faults.room = None);
     house.is_up_again().await;
     house.ledger.close().await.expect("there is room");
-    let closed: Vec<_> = house
-        .desk
-        .lines()
-        .iter()
-        .filter_map(|line| line["of"].as_u64())
-        .collect();
+    let closed: Vec<_> = house.desk.lines().iter().filter_map(|line| line["of"].as_u64()).collect();
     assert_eq!(closed, (1..=1000).collect::<Vec<_>>());
     assert_eq!(house.desk.codes(), []);
 }
@@ -225,29 +176,19 @@ async fn with_sync_always_nothing_goes_out_that_may_not_last() {
     house.ledger.flush().await.expect("up");
     house.set(|faults| faults.sync_fails = true);
     assert!(house.refused().await);
-    assert!(
-        house.refused().await,
-        "a second sync would lie: it must stay down until the lines are written again"
-    );
+    assert!(house.refused().await, "a second sync would lie: it must stay down until the lines are written again");
     house.set(|faults| faults.sync_fails = false);
     house.is_up_again().await;
     assert!(!house.refused().await);
     house.ledger.close().await.expect("there is room");
-    assert_eq!(
-        house.desk.codes(),
-        [],
-        "the line that was refused is closed too"
-    );
+    assert_eq!(house.desk.codes(), [], "the line that was refused is closed too");
 }
 
 #[tokio::test]
 async fn a_note_that_may_not_last_has_no_receipt_yet() {
     let house = faultable(SyncMode::Batch, Duration::from_millis(200));
     house.set(|faults| faults.sync_fails = true);
-    assert!(matches!(
-        house.ledger.note(Entry::new(Kind::Claim)).await,
-        Err(LedgerError::Late)
-    ));
+    assert!(matches!(house.ledger.note(Entry::new(Kind::Claim)).await, Err(LedgerError::Late)));
     house.set(|faults| faults.sync_fails = false);
     house.is_up_again().await;
     house.ledger.flush().await.expect("up");
@@ -260,11 +201,7 @@ async fn a_disk_that_hangs_is_a_refusal_at_the_deadline() {
     house.set(|faults| faults.hang = Duration::from_millis(600));
     let start = Instant::now();
     assert!(house.refused().await);
-    assert!(
-        start.elapsed() < Duration::from_millis(500),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
     house.set(|faults| faults.hang = Duration::ZERO);
     house.is_up_again().await;
     house.ledger.close().await.expect("there is room");
@@ -276,21 +213,11 @@ async fn a_file_changed_by_someone_else_is_never_written_on() {
     let house = faultable(SyncMode::Batch, DEADLINE);
     drop(enter(&house.ledger).await);
     house.ledger.flush().await.expect("up");
-    std::fs::OpenOptions::new()
-        .write(true)
-        .open(house.desk.file())
-        .and_then(|file| file.set_len(10))
-        .expect("a cut");
+    std::fs::OpenOptions::new().write(true).open(house.desk.file()).and_then(|file| file.set_len(10)).expect("a cut");
     assert!(house.refused().await);
     assert!(house.refused().await);
     let health = house.ledger.health();
-    assert!(
-        health
-            .last_error
-            .as_deref()
-            .is_some_and(|error| error.contains("changed by someone else")),
-        "{health:?}"
-    );
+    assert!(health.last_error.as_deref().is_some_and(|error| error.contains("changed by someone else")), "{health:?}");
     assert_eq!(house.desk.bytes().len(), 10);
 }
 
@@ -324,11 +251,7 @@ async fn refusals_that_find_no_place_are_told_as_a_number() {
     assert!(house.refused().await);
     for at in 0..5000 {
         let id = format!("box-{at}").parse().expect("a box id");
-        house.ledger.refused(
-            Entry::new(Kind::Refused)
-                .box_id(&id)
-                .reason(Reason::NoGrant),
-        );
+        house.ledger.refused(Entry::new(Kind::Refused).box_id(&id).reason(Reason::NoGrant));
     }
     let unrecorded = house.ledger.health().unrecorded;
     assert!((900..1000).contains(&unrecorded), "{unrecorded}");
@@ -336,11 +259,8 @@ async fn refusals_that_find_no_place_are_told_as_a_number() {
     house.is_up_again().await;
     house.ledger.close().await.expect("there is room");
     let lines = house.desk.lines();
-    let told: u64 = lines
-        .iter()
-        .filter(|line| line["kind"] == "repeated")
-        .filter_map(|line| line["count"].as_u64())
-        .sum();
+    let told: u64 =
+        lines.iter().filter(|line| line["kind"] == "repeated").filter_map(|line| line["count"].as_u64()).sum();
     assert_eq!(told, unrecorded);
     assert_eq!(house.desk.codes(), []);
 }
@@ -350,15 +270,7 @@ fn of_a_batch_that_does_not_fit_the_whole_lines_stay() {
     let desk = Desk::new();
     let faults = Arc::new(Mutex::new(Faults::default()));
     let sheet = Sheet::open(&desk.file()).expect("a new file");
-    let mut book = Book::new(
-        Faulty {
-            sheet,
-            faults: Arc::clone(&faults),
-        },
-        0,
-        Receipt::NONE,
-        false,
-    );
+    let mut book = Book::new(Faulty { sheet, faults: Arc::clone(&faults) }, 0, Receipt::NONE, false);
     let body = Entry::new(Kind::Config).body();
     book.stage(&body);
     assert_eq!(book.commit().lines, 1);
@@ -367,9 +279,6 @@ fn of_a_batch_that_does_not_fit_the_whole_lines_stay() {
     let receipts: Vec<_> = (0..3).map(|_| book.stage(&body)).collect();
     let committed = book.commit();
     assert_eq!((committed.lines, committed.fault.is_some()), (2, true));
-    assert_eq!(
-        (book.head(), book.staged_head()),
-        (receipts[1], receipts[1])
-    );
+    assert_eq!((book.head(), book.staged_head()), (receipts[1], receipts[1]));
     assert_eq!((desk.lines().len(), desk.codes()), (3, vec![]));
 }
