@@ -28,19 +28,12 @@ impl Bare {
     ///
     /// When the proxy cannot listen, or a file cannot be written.
     pub fn new(standin: &StandIn, secret: &Real, prompt: &str) -> Result<Self> {
-        let folders = tempfile::Builder::new()
-            .prefix("bare-")
-            .tempdir()
-            .context("make a folder")?;
+        let folders = tempfile::Builder::new().prefix("bare-").tempdir().context("make a folder")?;
         let ca = folders.path().join("ca.pem");
         put(&ca, standin.ca_pem().as_bytes(), 0o600)?;
         std::fs::create_dir(folders.path().join("workspace")).context("make a workspace")?;
         let proxy = format!("http://{}", proxy(standin.address())?);
-        let mut bare = Self {
-            folders,
-            env: Vec::new(),
-            prompt: prompt.to_owned(),
-        };
+        let mut bare = Self { folders, env: Vec::new(), prompt: prompt.to_owned() };
         for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"] {
             bare = bare.env(name, &proxy);
         }
@@ -49,11 +42,7 @@ impl Bare {
             Real::ApiKey(key) => Ok(bare.env("ANTHROPIC_API_KEY", key)),
             Real::Bearer(token) => {
                 let login = serde_json::json!({"claudeAiOauth": {"accessToken": token, "scopes": ["user:inference"], "subscriptionType": "max"}});
-                put_deep(
-                    &bare.folders.path().join("config/.credentials.json"),
-                    login.to_string().as_bytes(),
-                    0o600,
-                )?;
+                put_deep(&bare.folders.path().join("config/.credentials.json"), login.to_string().as_bytes(), 0o600)?;
                 Ok(bare)
             }
         }
@@ -80,12 +69,8 @@ impl Bare {
     fn command(&self, claude: &Path) -> Command {
         let mut command = Command::new(claude);
         command.env_clear().current_dir(self.workspace());
-        command
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HOME", self.folders.path());
-        command
-            .env("CLAUDE_CONFIG_DIR", self.folders.path().join("config"))
-            .env("IS_SANDBOX", "1");
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.folders.path());
+        command.env("CLAUDE_CONFIG_DIR", self.folders.path().join("config")).env("IS_SANDBOX", "1");
         for knob in [
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
             "DISABLE_TELEMETRY",
@@ -110,8 +95,7 @@ impl Bare {
 
 /// A CONNECT proxy that leads every target to one address. It lives as long as the test program.
 fn proxy(to: SocketAddr) -> Result<SocketAddr> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for the bare claude")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for the bare claude")?;
     let address = listener.local_addr().context("read the proxy's address")?;
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -129,12 +113,12 @@ fn lead(mut client: TcpStream, to: SocketAddr) -> Option<()> {
         head.push(byte[0]);
     }
     if !head.starts_with(b"CONNECT ") {
-        return client.write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok();
+        return client
+            .write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            .ok();
     }
     let mut server = connect(to)?;
-    client
-        .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        .ok()?;
+    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").ok()?;
     let (mut up_from, mut up_to) = (client.try_clone().ok()?, server.try_clone().ok()?);
     std::thread::spawn(move || {
         let _broken_is_the_end = std::io::copy(&mut up_from, &mut up_to);
@@ -144,10 +128,7 @@ fn lead(mut client: TcpStream, to: SocketAddr) -> Option<()> {
     client.shutdown(Shutdown::Both).ok()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test's own connection on loopback"
-)]
+#[expect(clippy::disallowed_methods, reason = "a test's own connection on loopback")]
 fn connect(to: SocketAddr) -> Option<TcpStream> {
     TcpStream::connect(to).ok()
 }

@@ -49,18 +49,12 @@ impl BoxRun {
     ///
     /// When its folders cannot be made.
     pub fn at_door(door: PathBuf) -> Result<Self> {
-        let folders = tempfile::Builder::new()
-            .prefix("box-")
-            .tempdir()
-            .context("make the box's folders")?;
+        let folders = tempfile::Builder::new().prefix("box-").tempdir().context("make the box's folders")?;
         let inside = |name: &str| {
             let path = folders.path().join(name);
-            std::fs::create_dir(&path)
-                .context("make the box's folders")
-                .map(|()| path)
+            std::fs::create_dir(&path).context("make the box's folders").map(|()| path)
         };
-        let (session, workspace, _home) =
-            (inside("session")?, inside("workspace")?, inside("home")?);
+        let (session, workspace, _home) = (inside("session")?, inside("workspace")?, inside("home")?);
         Ok(Self {
             door,
             prompt: None,
@@ -206,18 +200,8 @@ impl BoxRun {
             .env("HOME", self.home())
             .env("LANG", "C.UTF-8");
         if self.isolated {
-            command
-                .arg("--isolate")
-                .arg("--door")
-                .arg(&self.door)
-                .arg("--session")
-                .arg(&self.session);
-            command
-                .arg("--workspace")
-                .arg(&self.workspace)
-                .arg("--agent-dir")
-                .arg(&self.agents)
-                .arg("run");
+            command.arg("--isolate").arg("--door").arg(&self.door).arg("--session").arg(&self.session);
+            command.arg("--workspace").arg(&self.workspace).arg("--agent-dir").arg(&self.agents).arg("run");
         } else {
             command
                 .args(["run", "--unsafe-open-network"])
@@ -228,9 +212,7 @@ impl BoxRun {
             command.env("BOXGATE_AGENT_PATH", self.agents.join("node_modules/.bin"));
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        command
-            .args(["--agent", &self.agent, "--output", &self.output])
-            .args(&self.options);
+        command.args(["--agent", &self.agent, "--output", &self.output]).args(&self.options);
         if let Some(file) = &self.prompt_file {
             command.arg("--prompt-file").arg(file);
         }

@@ -19,12 +19,7 @@ pub struct Case {
 /// A case that needs nothing and can run beside others.
 #[must_use]
 pub const fn case(name: &'static str, run: fn() -> Result<()>) -> Case {
-    Case {
-        name,
-        needs: &[],
-        alone: false,
-        run,
-    }
+    Case { name, needs: &[], alone: false, run }
 }
 
 impl Case {
@@ -44,9 +39,7 @@ impl Case {
 
     fn trial(&self, arguments: &Arguments, skipped: &mut Vec<String>) -> Trial {
         let run = self.run;
-        let trial = Trial::test(self.name, move || {
-            run().map_err(|fault| Failed::from(format!("{fault:?}")))
-        });
+        let trial = Trial::test(self.name, move || run().map_err(|fault| Failed::from(format!("{fault:#}"))));
         let Some(missing) = self.needs.iter().find_map(|need| need.missing()) else {
             return trial;
         };
@@ -59,19 +52,13 @@ impl Case {
 
 /// Runs what the command line chooses, and says at the end what was skipped and why.
 #[must_use]
-#[expect(
-    clippy::print_stdout,
-    reason = "the result of the tests is this program's output"
-)]
+#[expect(clippy::print_stdout, reason = "the result of the tests is this program's output")]
 pub fn run(cases: &[Case]) -> ExitCode {
     let arguments = Arguments::from_args();
     let mut skipped = Vec::new();
     let mut round = |alone: bool, threads: Option<usize>| -> Conclusion {
-        let trials = cases
-            .iter()
-            .filter(|case| case.alone == alone)
-            .map(|case| case.trial(&arguments, &mut skipped))
-            .collect();
+        let trials =
+            cases.iter().filter(|case| case.alone == alone).map(|case| case.trial(&arguments, &mut skipped)).collect();
         let mut arguments = arguments.clone();
         arguments.test_threads = threads.or(arguments.test_threads);
         libtest_mimic::run(&arguments, trials)
@@ -85,25 +72,13 @@ pub fn run(cases: &[Case]) -> ExitCode {
     }
     let sum = |count: fn(&Conclusion) -> u64| rounds.iter().map(count).sum::<u64>();
     let failed = sum(|round| round.num_failed);
-    println!(
-        "{} passed, {failed} failed, {} skipped",
-        sum(|round| round.num_passed),
-        sum(|round| round.num_ignored)
-    );
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    println!("{} passed, {failed} failed, {} skipped", sum(|round| round.num_passed), sum(|round| round.num_ignored));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn chosen(arguments: &Arguments, name: &str) -> bool {
     let fits = |text: &String| {
-        if arguments.exact {
-            name == text
-        } else {
-            name.contains(text.as_str())
-        }
+        if arguments.exact { name == text } else { name.contains(text.as_str()) }
     };
     arguments.filter.as_ref().is_none_or(fits) && !arguments.skip.iter().any(fits)
 }

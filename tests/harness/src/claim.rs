@@ -17,10 +17,7 @@ pub struct Claimed {
 /// The house's answer to a claim.
 pub enum Answer {
     Taken(Box<Claimed>),
-    Refused {
-        status: u16,
-        body: Option<ClaimRefused>,
-    },
+    Refused { status: u16, body: Option<ClaimRefused> },
 }
 
 impl Claimed {
@@ -61,9 +58,7 @@ impl Claimed {
     /// When the door does not answer as a door.
     pub fn ask_raw(door: &Path, body: &[u8]) -> Result<Answer> {
         let stream = UnixStream::connect(door).context("connect the door")?;
-        stream
-            .set_read_timeout(Some(WAIT))
-            .context("set a deadline")?;
+        stream.set_read_timeout(Some(WAIT)).context("set a deadline")?;
         let mut stream = BufReader::new(stream);
         let head = format!(
             "POST {} HTTP/1.1\r\nHost: door\r\nConnection: Upgrade\r\nUpgrade: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -80,16 +75,10 @@ impl Claimed {
         if status != 101 {
             let mut body = vec![0; length.min(wire::LINE_LIMIT)];
             stream.read_exact(&mut body).context("read the refusal")?;
-            return Ok(Answer::Refused {
-                status,
-                body: serde_json::from_slice(&body).ok(),
-            });
+            return Ok(Answer::Refused { status, body: serde_json::from_slice(&body).ok() });
         }
         match next(&mut stream)? {
-            FromHouse::Spec(spec) => Ok(Answer::Taken(Box::new(Self {
-                spec: *spec,
-                stream,
-            }))),
+            FromHouse::Spec(spec) => Ok(Answer::Taken(Box::new(Self { spec: *spec, stream }))),
             other => bail!("no spec, but {other:?}"),
         }
     }
@@ -116,10 +105,7 @@ impl Claimed {
     ///
     /// When none comes in time, or the claim was ended.
     pub fn next(&mut self, time: Duration) -> Result<FromHouse> {
-        self.stream
-            .get_ref()
-            .set_read_timeout(Some(time))
-            .context("set a deadline")?;
+        self.stream.get_ref().set_read_timeout(Some(time)).context("set a deadline")?;
         next(&mut self.stream)
     }
 
@@ -179,11 +165,7 @@ pub fn report() -> Report {
         agent_spoke: true,
         agent_error: None,
         error: None,
-        stdout: box_spec::StdoutRecord {
-            bytes: 0,
-            sha256: EMPTY.into(),
-            kept: true,
-        },
+        stdout: box_spec::StdoutRecord { bytes: 0, sha256: EMPTY.into(), kept: true },
         orphans: 0,
         lingered: false,
         agent_version: None,
@@ -197,10 +179,7 @@ fn read_head(stream: &mut BufReader<UnixStream>) -> Result<(u16, usize)> {
     let mut length = 0;
     loop {
         let mut line = String::new();
-        let read = stream
-            .take(64 * 1024)
-            .read_line(&mut line)
-            .context("read the door's answer")?;
+        let read = stream.take(64 * 1024).read_line(&mut line).context("read the door's answer")?;
         let line = line.trim_end();
         if read == 0 {
             bail!("the door closed without an answer");
@@ -210,12 +189,7 @@ fn read_head(stream: &mut BufReader<UnixStream>) -> Result<(u16, usize)> {
         }
         match (status, line.split_once(':')) {
             (None, _) => {
-                status = Some(
-                    line.split(' ')
-                        .nth(1)
-                        .and_then(|code| code.parse().ok())
-                        .context("read the status")?,
-                )
+                status = Some(line.split(' ').nth(1).and_then(|code| code.parse().ok()).context("read the status")?)
             }
             (Some(_), Some((name, value))) if name.eq_ignore_ascii_case("content-length") => {
                 length = value.trim().parse().context("read the length")?;
@@ -227,15 +201,11 @@ fn read_head(stream: &mut BufReader<UnixStream>) -> Result<(u16, usize)> {
 
 fn next(stream: &mut BufReader<UnixStream>) -> Result<FromHouse> {
     let mut line = Vec::new();
-    stream
-        .take(wire::LINE_LIMIT as u64)
-        .read_until(b'\n', &mut line)
-        .context("wait for the house's word")?;
+    stream.take(wire::LINE_LIMIT as u64).read_until(b'\n', &mut line).context("wait for the house's word")?;
     if line.is_empty() {
         bail!("the house ended the claim");
     }
-    serde_json::from_slice(&line)
-        .with_context(|| format!("parse {}", String::from_utf8_lossy(&line)))
+    serde_json::from_slice(&line).with_context(|| format!("parse {}", String::from_utf8_lossy(&line)))
 }
 
 const WAIT: Duration = Duration::from_secs(10);

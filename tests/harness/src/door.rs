@@ -31,12 +31,8 @@ impl Tunnel {
     /// When nothing listens there.
     pub fn open(door: &Path) -> Result<Self> {
         let stream = UnixStream::connect(door).context("connect the door")?;
-        stream
-            .set_read_timeout(Some(WAIT))
-            .context("set a deadline")?;
-        stream
-            .set_write_timeout(Some(WAIT))
-            .context("set a deadline")?;
+        stream.set_read_timeout(Some(WAIT)).context("set a deadline")?;
+        stream.set_write_timeout(Some(WAIT)).context("set a deadline")?;
         Ok(Self { stream })
     }
 
@@ -49,11 +45,7 @@ impl Tunnel {
         let mut tunnel = Self::open(door)?;
         let answer = tunnel.ask(connect_head(target, Some(token)).as_bytes())?;
         if answer.status != 200 {
-            bail!(
-                "CONNECT {target} was answered {}: {}",
-                answer.status,
-                answer.text()
-            );
+            bail!("CONNECT {target} was answered {}: {}", answer.status, answer.text());
         }
         Ok(tunnel)
     }
@@ -102,10 +94,7 @@ impl Tunnel {
         let session = ClientConnection::new(config, name).context("prepare TLS")?;
         let mut stream = StreamOwned::new(session, self.stream);
         while stream.conn.is_handshaking() {
-            stream
-                .conn
-                .complete_io(&mut stream.sock)
-                .context("shake hands")?;
+            stream.conn.complete_io(&mut stream.sock).context("shake hands")?;
         }
         Ok(Inside { stream })
     }
@@ -122,10 +111,7 @@ impl Inside {
     ///
     /// When the tunnel is closed.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.stream
-            .write_all(bytes)
-            .and_then(|()| self.stream.flush())
-            .context("send into the tunnel")
+        self.stream.write_all(bytes).and_then(|()| self.stream.flush()).context("send into the tunnel")
     }
 
     /// Sends these bytes and reads one answer.
@@ -155,10 +141,7 @@ impl Inside {
     /// When the tunnel breaks, or nothing comes in time.
     pub fn piece(&mut self) -> Result<Vec<u8>> {
         let mut piece = vec![0; 64 * 1024];
-        let read = self
-            .stream
-            .read(&mut piece)
-            .context("read from the tunnel")?;
+        let read = self.stream.read(&mut piece).context("read from the tunnel")?;
         piece.truncate(read);
         Ok(piece)
     }
@@ -173,31 +156,19 @@ impl Inside {
     /// The certificates that were shown.
     #[must_use]
     pub fn certificates(&self) -> Vec<CertificateDer<'static>> {
-        self.stream
-            .conn
-            .peer_certificates()
-            .unwrap_or_default()
-            .iter()
-            .map(|one| one.clone().into_owned())
-            .collect()
+        self.stream.conn.peer_certificates().unwrap_or_default().iter().map(|one| one.clone().into_owned()).collect()
     }
 
     #[must_use]
     pub fn alpn(&self) -> Option<String> {
-        self.stream
-            .conn
-            .alpn_protocol()
-            .map(|name| String::from_utf8_lossy(name).into_owned())
+        self.stream.conn.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned())
     }
 
     /// # Errors
     ///
     /// When the socket is gone.
     pub fn deadline(&self, time: Duration) -> Result<()> {
-        self.stream
-            .sock
-            .set_read_timeout(Some(time))
-            .context("set a deadline")
+        self.stream.sock.set_read_timeout(Some(time)).context("set a deadline")
     }
 
     /// Ends the connection without a word.
@@ -210,14 +181,11 @@ impl Inside {
 #[must_use]
 pub fn connect_head(target: &str, token: Option<&str>) -> String {
     let credential = token.map(|token| {
-        let pair = base64::engine::general_purpose::STANDARD
-            .encode(format!("{token}:{}", box_spec::wire::TOKEN_PASSWORD));
+        let pair =
+            base64::engine::general_purpose::STANDARD.encode(format!("{token}:{}", box_spec::wire::TOKEN_PASSWORD));
         format!("Proxy-Authorization: Basic {pair}\r\n")
     });
-    format!(
-        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{}\r\n",
-        credential.unwrap_or_default()
-    )
+    format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{}\r\n", credential.unwrap_or_default())
 }
 
 /// A client that trusts this certificate alone, and offers HTTP/1.1.
@@ -228,9 +196,7 @@ pub fn connect_head(target: &str, token: Option<&str>) -> String {
 pub fn client_config(ca_pem: &str) -> Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
-        roots
-            .add(certificate.context("read the house's certificate")?)
-            .context("trust the house's certificate")?;
+        roots.add(certificate.context("read the house's certificate")?).context("trust the house's certificate")?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)

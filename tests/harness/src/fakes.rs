@@ -36,50 +36,18 @@ impl FakeAgents {
     ///
     /// When a file cannot be written.
     pub fn program(bytes: &[u8]) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("fakes-")
-            .tempdir()
-            .context("make the fakes' folder")?;
+        let folder = tempfile::Builder::new().prefix("fakes-").tempdir().context("make the fakes' folder")?;
         open_to_all(folder.path())?;
         let modules = folder.path().join("node_modules");
-        let arch = if cfg!(target_arch = "aarch64") {
-            "arm64"
-        } else {
-            "x64"
-        };
-        for name in [
-            "claude-code".to_owned(),
-            format!("claude-code-linux-{arch}"),
-        ] {
-            let package =
-                format!("{{\"name\":\"@anthropic-ai/{name}\",\"version\":\"{VERSION}\"}}");
-            put_deep(
-                &modules
-                    .join("@anthropic-ai")
-                    .join(&name)
-                    .join("package.json"),
-                package.as_bytes(),
-                0o644,
-            )?;
+        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+        for name in ["claude-code".to_owned(), format!("claude-code-linux-{arch}")] {
+            let package = format!("{{\"name\":\"@anthropic-ai/{name}\",\"version\":\"{VERSION}\"}}");
+            put_deep(&modules.join("@anthropic-ai").join(&name).join("package.json"), package.as_bytes(), 0o644)?;
         }
-        put_deep(
-            &modules
-                .join("@anthropic-ai")
-                .join(format!("claude-code-linux-{arch}/claude")),
-            bytes,
-            0o755,
-        )?;
-        put_deep(
-            &modules.join("@anthropic-ai/claude-code/bin/claude.exe"),
-            b"not installed",
-            0o644,
-        )?;
+        put_deep(&modules.join("@anthropic-ai").join(format!("claude-code-linux-{arch}/claude")), bytes, 0o755)?;
+        put_deep(&modules.join("@anthropic-ai/claude-code/bin/claude.exe"), b"not installed", 0o644)?;
         std::fs::create_dir(modules.join(".bin")).context("make .bin")?;
-        symlink(
-            "../@anthropic-ai/claude-code/bin/claude.exe",
-            modules.join(".bin/claude"),
-        )
-        .context("link the fake")?;
+        symlink("../@anthropic-ai/claude-code/bin/claude.exe", modules.join(".bin/claude")).context("link the fake")?;
         Ok(Self { folder })
     }
 
@@ -92,28 +60,20 @@ impl FakeAgents {
     /// The fake itself.
     #[must_use]
     pub fn claude(&self) -> PathBuf {
-        let arch = if cfg!(target_arch = "aarch64") {
-            "arm64"
-        } else {
-            "x64"
-        };
-        self.folder().join(format!(
-            "node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"
-        ))
+        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+        self.folder().join(format!("node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"))
     }
 }
 
 /// claude's last event for an answer.
 #[must_use]
 pub fn result_event(text: &str) -> String {
-    serde_json::json!({"type": "result", "subtype": "success", "is_error": false, "result": text})
-        .to_string()
+    serde_json::json!({"type": "result", "subtype": "success", "is_error": false, "result": text}).to_string()
 }
 
 fn open_to_all(folder: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
-        .context("open the fakes to the box")
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).context("open the fakes to the box")
 }
 
 /// The version that a fake's `package.json` states.

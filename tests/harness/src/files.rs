@@ -10,10 +10,7 @@ use anyhow::{Context, Result};
 /// # Errors
 ///
 /// When it cannot be written.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test's own file, in a test's own folder"
-)]
+#[expect(clippy::disallowed_methods, reason = "a test's own file, in a test's own folder")]
 pub fn put(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("write {}", path.display()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))

@@ -133,10 +133,7 @@ impl HouseBuilder {
     ///
     /// When a file cannot be written.
     pub fn prepare(self) -> Result<House> {
-        let folder = tempfile::Builder::new()
-            .prefix("house-")
-            .tempdir()
-            .context("make the house's folder")?;
+        let folder = tempfile::Builder::new().prefix("house-").tempdir().context("make the house's folder")?;
         for (name, bytes) in &self.files {
             put(&folder.path().join(name), bytes, 0o600)?;
         }
@@ -146,19 +143,9 @@ impl HouseBuilder {
         for (id, _) in &self.boxes {
             std::fs::create_dir(folder.path().join(id)).context("make a door's folder")?;
         }
-        put(
-            &folder.path().join("house.toml"),
-            self.text(folder.path()).as_bytes(),
-            0o600,
-        )?;
+        put(&folder.path().join("house.toml"), self.text(folder.path()).as_bytes(), 0o600)?;
         let boxes = self.boxes.into_iter().map(|(id, _)| id).collect();
-        Ok(House {
-            folder,
-            boxes,
-            running: None,
-            env: self.env,
-            said: String::new(),
-        })
+        Ok(House { folder, boxes, running: None, env: self.env, said: String::new() })
     }
 
     fn text(&self, folder: &Path) -> String {
@@ -168,18 +155,10 @@ impl HouseBuilder {
         );
         for (id, lines) in &self.boxes {
             let door = folder.join(id).join("door.sock");
-            let _infallible = write!(
-                text,
-                "[[box]]\nid = \"{id}\"\ndoor = \"{}\"\n{lines}\n",
-                door.display()
-            );
+            let _infallible = write!(text, "[[box]]\nid = \"{id}\"\ndoor = \"{}\"\n{lines}\n", door.display());
         }
         if let Some(secret) = &self.secret {
-            let kind = if matches!(secret, Real::Bearer(_)) {
-                "login"
-            } else {
-                "api-key"
-            };
+            let kind = if matches!(secret, Real::Bearer(_)) { "login" } else { "api-key" };
             let _infallible = write!(
                 text,
                 "[[secret]]\nname = \"anthropic\"\nprovider = \"anthropic\"\nkind = \"{kind}\"\nfile = \"secret\"\n"
@@ -214,17 +193,10 @@ impl House {
         for id in self.boxes.clone() {
             let door = self.door(&id);
             let ready = until("the door to answer", READY, || {
-                if running.has_ended() {
-                    Some(false)
-                } else {
-                    healthz(&door).ok().map(|_| true)
-                }
+                if running.has_ended() { Some(false) } else { healthz(&door).ok().map(|_| true) }
             });
             if !matches!(ready, Ok(true)) {
-                bail!(
-                    "the gateway did not get ready at box {id}: {}",
-                    running.stderr()
-                );
+                bail!("the gateway did not get ready at box {id}: {}", running.stderr());
             }
         }
         self.running = Some(running);
@@ -263,8 +235,7 @@ impl House {
     ///
     /// When the house made none yet.
     pub fn ca_pem(&self) -> Result<String> {
-        std::fs::read_to_string(self.state().join("ca/ca.pem"))
-            .context("read the house's certificate")
+        std::fs::read_to_string(self.state().join("ca/ca.pem")).context("read the house's certificate")
     }
 
     /// What `GET /healthz` says at a door.
@@ -283,17 +254,11 @@ impl House {
     /// When it cannot be read, or a line is no JSON.
     pub fn ledger(&self) -> Result<Vec<Value>> {
         let bytes = std::fs::read(self.ledger_file()).context("read the ledger")?;
-        let whole = bytes
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        let lines = bytes[..whole]
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty());
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines
             .map(|line| {
-                serde_json::from_slice(line)
-                    .with_context(|| format!("parse {}", String::from_utf8_lossy(line)))
+                serde_json::from_slice(line).with_context(|| format!("parse {}", String::from_utf8_lossy(line)))
             })
             .collect()
     }
@@ -309,15 +274,9 @@ impl House {
     ///
     /// When none fits in time; tells the whole ledger.
     pub fn wait_line(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
-        let found = until(what, Duration::from_secs(5), || {
-            self.ledger().ok()?.into_iter().find(&fits)
-        });
-        found.with_context(|| {
-            format!(
-                "the ledger: {}",
-                std::fs::read_to_string(self.ledger_file()).unwrap_or_default()
-            )
-        })
+        let found = until(what, Duration::from_secs(5), || self.ledger().ok()?.into_iter().find(&fits));
+        found
+            .with_context(|| format!("the ledger: {}", std::fs::read_to_string(self.ledger_file()).unwrap_or_default()))
     }
 
     /// Runs another command of the gateway on this house.
@@ -345,11 +304,7 @@ impl House {
     /// Everything that the gateway said on its standard error, in all its lives.
     #[must_use]
     pub fn said(&self) -> String {
-        let now = self
-            .running
-            .as_ref()
-            .map(Running::stderr)
-            .unwrap_or_default();
+        let now = self.running.as_ref().map(Running::stderr).unwrap_or_default();
         format!("{}{now}", self.said)
     }
 
@@ -381,39 +336,20 @@ impl House {
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = Command::new(Tools::gateway()?);
-        command
-            .args(arguments)
-            .arg("--config")
-            .arg(self.config())
-            .env_clear()
-            .current_dir(self.folder());
-        command
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .env("PATH", "/usr/bin:/bin");
+        command.args(arguments).arg("--config").arg(self.config()).env_clear().current_dir(self.folder());
+        command.envs(self.env.iter().map(|(name, value)| (name, value))).env("PATH", "/usr/bin:/bin");
         Ok(command)
     }
 }
 
 fn healthz(door: &Path) -> Result<box_spec::wire::Identity> {
     let mut stream = UnixStream::connect(door).context("connect the door")?;
-    stream
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .context("set a deadline")?;
-    stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n")
-        .context("ask the door")?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).context("set a deadline")?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n").context("ask the door")?;
     let mut answer = String::new();
-    stream
-        .take(64 * 1024)
-        .read_to_string(&mut answer)
-        .context("read the door's answer")?;
-    let (_, body) = answer
-        .split_once("\r\n\r\n")
-        .context("split the door's answer")?;
-    let (from, to) = (
-        body.find('{').context("find the identity")?,
-        body.rfind('}').context("find the identity")?,
-    );
+    stream.take(64 * 1024).read_to_string(&mut answer).context("read the door's answer")?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("split the door's answer")?;
+    let (from, to) = (body.find('{').context("find the identity")?, body.rfind('}').context("find the identity")?);
     serde_json::from_str(&body[from..=to]).context("parse the identity")
 }
 

@@ -30,12 +30,8 @@ impl Need {
     #[must_use]
     pub fn missing(self) -> Option<String> {
         match self {
-            Self::Root => {
-                (!nix::unistd::Uid::effective().is_root()).then(|| "needs root".to_owned())
-            }
-            Self::Namespaces => {
-                (!namespaces()).then(|| "this machine allows no user namespaces".to_owned())
-            }
+            Self::Root => (!nix::unistd::Uid::effective().is_root()).then(|| "needs root".to_owned()),
+            Self::Namespaces => (!namespaces()).then(|| "this machine allows no user namespaces".to_owned()),
             Self::Gateway => Tools::gateway().err().map(|fault| fault.to_string()),
             Self::Boxd => Tools::boxd().err().map(|fault| fault.to_string()),
             Self::Agent => Tools::claude().err().map(|fault| fault.to_string()),
@@ -53,19 +49,8 @@ fn namespaces() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| {
         let mut tried = Command::new("unshare");
-        tried.args([
-            "--user",
-            "--map-root-user",
-            "--mount",
-            "--net",
-            "--pid",
-            "--fork",
-            "true",
-        ]);
-        tried
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        tried.args(["--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "true"]);
+        tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         tried.status().is_ok_and(|status| status.success())
     })
 }

@@ -39,15 +39,8 @@ pub struct Running {
 /// When it cannot be started.
 pub fn start(mut command: Command, input: Option<Vec<u8>>) -> Result<Running> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(if input.is_some() {
-        Stdio::piped()
-    } else {
-        Stdio::null()
-    });
-    command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let began = Instant::now();
     let mut child = command.spawn().with_context(|| format!("start {name}"))?;
     if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
@@ -56,14 +49,7 @@ pub fn start(mut command: Command, input: Option<Vec<u8>>) -> Result<Running> {
     }
     let stdout = Pipe::read(child.stdout.take());
     let stderr = Pipe::read(child.stderr.take());
-    Ok(Running {
-        child,
-        name,
-        began,
-        stdout,
-        stderr,
-        ended: false,
-    })
+    Ok(Running { child, name, began, stdout, stderr, ended: false })
 }
 
 /// Starts a program and waits for its end.
@@ -101,10 +87,7 @@ impl Ran {
     /// The lines of standard output that are JSON.
     #[must_use]
     pub fn events(&self) -> Vec<serde_json::Value> {
-        self.stdout
-            .split(|byte| *byte == b'\n')
-            .filter_map(|line| serde_json::from_slice(line).ok())
-            .collect()
+        self.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 
     /// claude's last event, its result.
@@ -113,17 +96,9 @@ impl Ran {
     ///
     /// When there is none; tells what the program said.
     pub fn result(&self) -> Result<serde_json::Value> {
-        let found = self
-            .events()
-            .into_iter()
-            .rev()
-            .find(|event| event["type"] == "result");
+        let found = self.events().into_iter().rev().find(|event| event["type"] == "result");
         found.with_context(|| {
-            format!(
-                "no result among the events\nstderr: {}\nstdout: {}",
-                self.stderr,
-                tail(&self.text())
-            )
+            format!("no result among the events\nstderr: {}\nstdout: {}", self.stderr, tail(&self.text()))
         })
     }
 }
@@ -138,8 +113,7 @@ impl Running {
     ///
     /// When the program is gone.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        kill(Pid::from_raw(self.pid()), signal)
-            .with_context(|| format!("send {signal} to {}", self.name))
+        kill(Pid::from_raw(self.pid()), signal).with_context(|| format!("send {signal} to {}", self.name))
     }
 
     /// What it wrote so far.
@@ -189,13 +163,7 @@ impl Running {
         while !(self.stdout.is_done() && self.stderr.is_done()) && Instant::now() < late {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ran {
-            code: status.code(),
-            signal: status.signal(),
-            stdout: self.stdout(),
-            stderr: self.stderr(),
-            took,
-        }
+        Ran { code: status.code(), signal: status.signal(), stdout: self.stdout(), stderr: self.stderr(), took }
     }
 
     fn kill_all(&mut self) {
@@ -223,12 +191,7 @@ pub fn descendants(root: i32) -> Vec<i32> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
-        found.extend(
-            parents
-                .iter()
-                .filter(|(_, of)| *of == parent)
-                .map(|(pid, _)| *pid),
-        );
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
         next += 1;
     }
     found.remove(0);
@@ -240,9 +203,7 @@ fn parents() -> Vec<(i32, i32)> {
     let Ok(folder) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let pids = folder
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let pids = folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter_map(|pid| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, rest) = stat.rsplit_once(')')?;
@@ -265,9 +226,7 @@ impl Pipe {
             std::thread::spawn(move || {
                 let mut piece = vec![0; 64 * 1024];
                 while let Ok(fresh @ 1..) = pipe.read(&mut piece) {
-                    kept.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .extend_from_slice(&piece[..fresh]);
+                    kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&piece[..fresh]);
                 }
             })
         });
@@ -275,10 +234,7 @@ impl Pipe {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        self.bytes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn is_done(&self) -> bool {

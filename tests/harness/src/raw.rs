@@ -20,10 +20,7 @@ impl Response {
     /// The first value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// The reason of a refusal.
@@ -54,10 +51,7 @@ pub fn response(stream: &mut impl Read, with_body: bool) -> Result<Response> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let Some(byte) = byte(stream).context("read a head")? else {
-            bail!(
-                "the end came within a head: {:?}",
-                String::from_utf8_lossy(&head)
-            )
+            bail!("the end came within a head: {:?}", String::from_utf8_lossy(&head))
         };
         head.push(byte);
         if head.len() > LIMIT {
@@ -74,13 +68,7 @@ pub fn response(stream: &mut impl Read, with_body: bool) -> Result<Response> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
         .collect();
-    let mut response = Response {
-        status,
-        head,
-        headers,
-        body: Vec::new(),
-        complete: true,
-    };
+    let mut response = Response { status, head, headers, body: Vec::new(), complete: true };
     let none = status < 200
         || status == 204
         || status == 304
@@ -131,11 +119,7 @@ fn body(stream: &mut impl Read, chunked: bool, length: Option<&str>) -> Result<(
     }
     match length {
         Some(length) => {
-            let whole = exactly(
-                stream,
-                length.parse().context("read a content-length")?,
-                &mut body,
-            )?;
+            let whole = exactly(stream, length.parse().context("read a content-length")?, &mut body)?;
             Ok((body, whole))
         }
         None => Ok((rest(stream)?, true)),
@@ -168,9 +152,7 @@ fn line(stream: &mut impl Read) -> Result<Option<String>> {
             bail!("a line above {LIMIT} bytes");
         }
     }
-    Ok(Some(
-        String::from_utf8_lossy(&line[..line.len() - 2]).into_owned(),
-    ))
+    Ok(Some(String::from_utf8_lossy(&line[..line.len() - 2]).into_owned()))
 }
 
 fn byte(stream: &mut impl Read) -> Result<Option<u8>> {
@@ -186,10 +168,7 @@ fn byte(stream: &mut impl Read) -> Result<Option<u8>> {
 const fn is_end(kind: ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::UnexpectedEof
-            | ErrorKind::ConnectionReset
-            | ErrorKind::BrokenPipe
-            | ErrorKind::ConnectionAborted
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted
     )
 }
 
@@ -204,14 +183,8 @@ mod tests {
         let mut wire: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nab\r\n0\r\nT: 1\r\n\r\nHTTP/1.1 403 No\r\nContent-Length: 5\r\n\r\nhal";
         assert_eq!(response(&mut wire, true).expect("hints").status, 103);
         let answer = response(&mut wire, true).expect("an answer");
-        assert_eq!(
-            (answer.status, answer.body.as_slice(), answer.complete),
-            (200, b"ab".as_slice(), true)
-        );
+        assert_eq!((answer.status, answer.body.as_slice(), answer.complete), (200, b"ab".as_slice(), true));
         let cut = response(&mut wire, true).expect("a head");
-        assert_eq!(
-            (cut.status, cut.body.as_slice(), cut.complete),
-            (403, b"hal".as_slice(), false)
-        );
+        assert_eq!((cut.status, cut.body.as_slice(), cut.complete), (403, b"hal".as_slice(), false));
     }
 }

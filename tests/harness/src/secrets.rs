@@ -16,17 +16,14 @@ pub fn in_files(folder: &Path, needles: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
-        let entries =
-            std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
         for entry in entries.flatten() {
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
             if kind.is_dir() {
                 folders.push(entry.path());
-            } else if kind.is_file()
-                && in_reader(File::open(entry.path()).context("open a file")?, needles)?
-            {
+            } else if kind.is_file() && in_reader(File::open(entry.path()).context("open a file")?, needles)? {
                 found.push(entry.path());
             }
         }
@@ -45,10 +42,9 @@ pub fn in_process(pid: i32, needles: &[&str]) -> Vec<String> {
         }
     }
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let (Ok(memory), Ok(pagemap)) = (
-        File::open(format!("/proc/{pid}/mem")),
-        File::open(format!("/proc/{pid}/pagemap")),
-    ) else {
+    let (Ok(memory), Ok(pagemap)) =
+        (File::open(format!("/proc/{pid}/mem")), File::open(format!("/proc/{pid}/pagemap")))
+    else {
         return found;
     };
     for line in maps.lines().filter(|line| !line.contains("[v")) {
@@ -67,20 +63,13 @@ pub fn in_process(pid: i32, needles: &[&str]) -> Vec<String> {
 pub fn in_tree(root: i32, needles: &[&str]) -> (usize, Vec<String>) {
     let mut pids = crate::process::descendants(root);
     pids.push(root);
-    (
-        pids.len(),
-        pids.iter()
-            .flat_map(|pid| in_process(*pid, needles))
-            .collect(),
-    )
+    (pids.len(), pids.iter().flat_map(|pid| in_process(*pid, needles)).collect())
 }
 
 /// Whether bytes hold one of the needles.
 #[must_use]
 pub fn in_bytes(bytes: &[u8], needles: &[&str]) -> bool {
-    needles
-        .iter()
-        .any(|needle| contains(bytes, needle.as_bytes()))
+    needles.iter().any(|needle| contains(bytes, needle.as_bytes()))
 }
 
 fn in_reader(mut reader: impl Read, needles: &[&str]) -> Result<bool> {
@@ -88,11 +77,7 @@ fn in_reader(mut reader: impl Read, needles: &[&str]) -> Result<bool> {
     loop {
         let keep = window.len().saturating_sub(OVERLAP);
         window.drain(..keep);
-        let read = reader
-            .by_ref()
-            .take(PIECE as u64)
-            .read_to_end(&mut window)
-            .context("read a file")?;
+        let read = reader.by_ref().take(PIECE as u64).read_to_end(&mut window).context("read a file")?;
         if in_bytes(&window, needles) {
             return Ok(true);
         }
@@ -108,9 +93,7 @@ fn in_mapping(memory: &File, pagemap: &File, from: u64, to: u64, needles: &[&str
     let mut entries = vec![0_u8; 8 * PAGES];
     let mut at = from;
     while at < to {
-        let pages = usize::try_from((to - at) / PAGE)
-            .unwrap_or(PAGES)
-            .clamp(1, PAGES);
+        let pages = usize::try_from((to - at) / PAGE).unwrap_or(PAGES).clamp(1, PAGES);
         let Ok(read) = pagemap.read_at(&mut entries[..8 * pages], at / PAGE * 8) else {
             return false;
         };
@@ -138,10 +121,7 @@ fn in_mapping(memory: &File, pagemap: &File, from: u64, to: u64, needles: &[&str
 
 fn range(line: &str) -> Option<(u64, u64)> {
     let (from, to) = line.split(' ').next()?.split_once('-')?;
-    Some((
-        u64::from_str_radix(from, 16).ok()?,
-        u64::from_str_radix(to, 16).ok()?,
-    ))
+    Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
@@ -181,20 +161,13 @@ mod tests {
 
     #[test]
     fn a_needle_is_found_in_environment_and_memory_of_a_process() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("30")
-            .env("HELD", "needle-in-process")
-            .spawn()
-            .expect("a process");
+        let mut child =
+            std::process::Command::new("sleep").arg("30").env("HELD", "needle-in-process").spawn().expect("a process");
         let pid = i32::try_from(child.id()).expect("a pid");
-        let found = crate::until(
-            "the program to start",
-            std::time::Duration::from_secs(5),
-            || {
-                let found = in_process(pid, &["needle-in-process"]);
-                (found.len() >= 2).then_some(found)
-            },
-        );
+        let found = crate::until("the program to start", std::time::Duration::from_secs(5), || {
+            let found = in_process(pid, &["needle-in-process"]);
+            (found.len() >= 2).then_some(found)
+        });
         let clean = in_process(pid, &["needle-that-is-nowhere"]);
         child.kill().and_then(|()| child.wait()).expect("an end");
         assert!(found.is_ok(), "environ and stack should both hold it");

@@ -21,14 +21,7 @@ impl Tools {
     pub fn gateway() -> Result<PathBuf> {
         let target = Self::target()?;
         let beside = Self::profile()?.join("gateway");
-        pick(
-            "BOXGATE_TEST_GATEWAY",
-            &[
-                beside,
-                target.join("debug/gateway"),
-                target.join("release/gateway"),
-            ],
-        )
+        pick("BOXGATE_TEST_GATEWAY", &[beside, target.join("debug/gateway"), target.join("release/gateway")])
     }
 
     /// The static boxd.
@@ -46,16 +39,10 @@ impl Tools {
     ///
     /// When it was not installed.
     pub fn claude() -> Result<PathBuf> {
-        let arch = if cfg!(target_arch = "aarch64") {
-            "arm64"
-        } else {
-            "x64"
-        };
+        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
         pick(
             "BOXGATE_TEST_CLAUDE",
-            &[Self::agents().join(format!(
-                "node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"
-            ))],
+            &[Self::agents().join(format!("node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"))],
         )
     }
 
@@ -71,21 +58,14 @@ impl Tools {
     ///
     /// When this program runs from somewhere else.
     pub fn target() -> Result<PathBuf> {
-        Ok(Self::profile()?
-            .parent()
-            .context("find the target folder")?
-            .to_path_buf())
+        Ok(Self::profile()?.parent().context("find the target folder")?.to_path_buf())
     }
 
     /// `target/debug` or `target/release`; this program may lie below it, in `deps`.
     fn profile() -> Result<PathBuf> {
         let me = std::env::current_exe().context("find this program")?;
         let folder = me.parent().context("find this program's folder")?;
-        let folder = if folder.ends_with("deps") {
-            folder.parent().unwrap_or(folder)
-        } else {
-            folder
-        };
+        let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
         Ok(folder.to_path_buf())
     }
 }
@@ -100,13 +80,6 @@ fn pick(variable: &str, places: &[PathBuf]) -> Result<PathBuf> {
     }
     let found = places.iter().find(|place| place.is_file());
     found.cloned().with_context(|| {
-        format!(
-            "not there: {}",
-            places
-                .iter()
-                .map(|p| p.display().to_string())
-                .collect::<Vec<_>>()
-                .join(", ")
-        )
+        format!("not there: {}", places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))
     })
 }

@@ -1,1 +1,13 @@
-fn main() {}
+//! The integration tests, one binary: real processes, real TLS, real agents. Each module is a list of cases.
+
+mod tidy;
+mod elf;
+mod bare;
+mod house;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let modules: [&[harness::Case]; 4] = [tidy::CASES, elf::CASES, bare::CASES, house::CASES];
+    harness::case::run(&modules.concat())
+}

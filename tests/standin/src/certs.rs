@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -43,24 +43,17 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::CrlSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
+        params.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2060, 1, 1);
         let certificate = params.self_signed(&key).context("sign the authority")?;
-        Ok(Self {
-            certificate_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
-        })
+        Ok(Self { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>> {
         let key = KeyPair::from_pem(&self.key_pem).context("read the authority's key")?;
-        Issuer::from_ca_cert_pem(&self.certificate_pem, key)
-            .context("read the authority's certificate")
+        Issuer::from_ca_cert_pem(&self.certificate_pem, key).context("read the authority's certificate")
     }
 }
 
@@ -78,38 +71,26 @@ pub(crate) fn server(options: &Options) -> Result<(Arc<ServerConfig>, String)> {
     };
     let (leaf, key) = leaf(options, &authority)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let versions: &[&rustls::SupportedProtocolVersion] = if options.tls12_only {
-        &[&rustls::version::TLS12]
-    } else {
-        rustls::ALL_VERSIONS
-    };
+    let versions: &[&rustls::SupportedProtocolVersion] =
+        if options.tls12_only { &[&rustls::version::TLS12] } else { rustls::ALL_VERSIONS };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .context("choose TLS versions")?
         .with_no_client_auth()
         .with_single_cert(vec![leaf], key)
         .context("take the leaf")?;
-    config.alpn_protocols = options
-        .alpn
-        .iter()
-        .map(|name| name.clone().into_bytes())
-        .collect();
+    config.alpn_protocols = options.alpn.iter().map(|name| name.clone().into_bytes()).collect();
     Ok((Arc::new(config), authority.certificate_pem))
 }
 
-fn leaf(
-    options: &Options,
-    authority: &Authority,
-) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
+fn leaf(options: &Options, authority: &Authority) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
     let key = KeyPair::generate().context("make the leaf's key")?;
     let names = match options.certificate {
         Certificate::WrongName => vec!["wrong.test".to_owned()],
         _ => options.names.clone(),
     };
     let mut params = CertificateParams::new(names).context("name the leaf")?;
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "stand-in");
+    params.distinguished_name.push(DnType::CommonName, "stand-in");
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
@@ -122,8 +103,5 @@ fn leaf(
         _ => params.signed_by(&key, &authority.issuer()?),
     };
     let der = certificate.context("sign the leaf")?.der().clone();
-    Ok((
-        der,
-        PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
-    ))
+    Ok((der, PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()))))
 }

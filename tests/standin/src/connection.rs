@@ -26,13 +26,7 @@ pub(crate) enum Leg {
 
 impl Connection {
     pub(crate) fn new(leg: Leg, book: Arc<Book>, id: u64, keep: usize) -> Self {
-        Self {
-            leg,
-            buffer: Vec::new(),
-            book,
-            id,
-            keep,
-        }
+        Self { leg, buffer: Vec::new(), book, id, keep }
     }
 
     /// Reads what comes next; 0 at the end of the stream.
@@ -87,9 +81,7 @@ impl Connection {
                 }
             }
         };
-        tokio::time::timeout(SEND, sending)
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        tokio::time::timeout(SEND, sending).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
     /// Reads and drops until the client ends it or the time is over.

@@ -19,16 +19,10 @@ pub(crate) fn stream(answer: &Answer, model: &str) -> Vec<Step> {
     let mut steps = vec![event(&json!({"type": "message_start", "message": {
         "id": id("msg"), "type": "message", "role": "assistant", "model": model, "content": [], "stop_reason": null, "stop_sequence": null,
         "usage": {"input_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 1}}}))];
-    let mut writer = Writer {
-        steps: Vec::new(),
-        index: 0,
-        open: false,
-    };
+    let mut writer = Writer { steps: Vec::new(), index: 0, open: false };
     for beat in &answer.0 {
         if let Beat::Error { kind, message } = beat {
-            writer.steps.push(event(
-                &json!({"type": "error", "error": {"type": kind, "message": message}}),
-            ));
+            writer.steps.push(event(&json!({"type": "error", "error": {"type": kind, "message": message}})));
             steps.append(&mut writer.steps);
             return steps;
         }
@@ -51,14 +45,13 @@ pub(crate) fn whole(answer: &Answer, model: &str) -> (Duration, Value) {
         match beat {
             Beat::Text(text) => content.push(json!({"type": "text", "text": text})),
             Beat::Tool { name, input } => {
-                content.push(
-                    json!({"type": "tool_use", "id": id("toolu"), "name": name, "input": input}),
-                );
+                content.push(json!({"type": "tool_use", "id": id("toolu"), "name": name, "input": input}));
             }
             Beat::Silence(time) | Beat::Pings(time) => wait += *time,
             Beat::Drip { pieces, every } => {
                 wait += *every * *pieces;
-                content.push(json!({"type": "text", "text": (0..*pieces).map(|n| format!("{n} ")).collect::<String>()}));
+                content
+                    .push(json!({"type": "text", "text": (0..*pieces).map(|n| format!("{n} ")).collect::<String>()}));
             }
             Beat::Error { message, .. } => content.push(json!({"type": "text", "text": message})),
         }
@@ -118,7 +111,9 @@ impl Writer {
 
     fn text(&mut self, text: &str) {
         self.open();
-        self.push(&json!({"type": "content_block_delta", "index": self.index, "delta": {"type": "text_delta", "text": text}}));
+        self.push(
+            &json!({"type": "content_block_delta", "index": self.index, "delta": {"type": "text_delta", "text": text}}),
+        );
     }
 
     fn tool(&mut self, name: &str, input: &Value) {
@@ -152,10 +147,7 @@ impl Writer {
 }
 
 fn event(data: &Value) -> Step {
-    Step::Event(format!(
-        "event: {}\ndata: {data}\n\n",
-        data["type"].as_str().unwrap_or_default()
-    ))
+    Step::Event(format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default()))
 }
 
 fn id(kind: &str) -> String {
@@ -175,32 +167,20 @@ mod tests {
         let beats = vec![
             Beat::Silence(Duration::from_secs(1)),
             Beat::Text("a".into()),
-            Beat::Drip {
-                pieces: 2,
-                every: Duration::ZERO,
-            },
-            Beat::Tool {
-                name: "Bash".into(),
-                input: serde_json::json!({}),
-            },
+            Beat::Drip { pieces: 2, every: Duration::ZERO },
+            Beat::Tool { name: "Bash".into(), input: serde_json::json!({}) },
             Beat::Text("b".into()),
         ];
         let names: Vec<String> = stream(&Answer(beats), "m")
             .into_iter()
             .filter_map(|step| match step {
-                Step::Event(text) => text
-                    .lines()
-                    .next()
-                    .and_then(|line| line.strip_prefix("event: "))
-                    .map(str::to_owned),
+                Step::Event(text) => {
+                    text.lines().next().and_then(|line| line.strip_prefix("event: ")).map(str::to_owned)
+                }
                 Step::Pause(_) => None,
             })
             .collect();
-        let (start, delta, stop) = (
-            "content_block_start",
-            "content_block_delta",
-            "content_block_stop",
-        );
+        let (start, delta, stop) = ("content_block_start", "content_block_delta", "content_block_stop");
         assert_eq!(
             names,
             [

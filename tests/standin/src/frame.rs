@@ -25,29 +25,19 @@ pub(crate) async fn head(connection: &mut Connection) -> io::Result<Option<Head>
     loop {
         if let Some(end) = find(&connection.buffer, b"\r\n\r\n") {
             let raw: Vec<u8> = connection.buffer.drain(..end + 4).collect();
-            return Head::parse(raw)
-                .map(Some)
-                .ok_or_else(|| broken("a head that is no HTTP/1.1"));
+            return Head::parse(raw).map(Some).ok_or_else(|| broken("a head that is no HTTP/1.1"));
         }
         if connection.buffer.len() > HEAD_LIMIT {
             return Err(broken("a head above 1 MiB"));
         }
         if connection.fill().await? == 0 {
-            return if connection.buffer.is_empty() {
-                Ok(None)
-            } else {
-                Err(broken("half a head"))
-            };
+            return if connection.buffer.is_empty() { Ok(None) } else { Err(broken("half a head")) };
         }
     }
 }
 
 /// Reads a body to its end and gives each piece to `take`. Returns the trailers.
-pub(crate) async fn body(
-    connection: &mut Connection,
-    body: Body,
-    mut take: impl FnMut(&[u8]),
-) -> io::Result<Vec<u8>> {
+pub(crate) async fn body(connection: &mut Connection, body: Body, mut take: impl FnMut(&[u8])) -> io::Result<Vec<u8>> {
     match body {
         Body::Length(length) => {
             exactly(connection, length, &mut take).await?;
@@ -55,11 +45,7 @@ pub(crate) async fn body(
         }
         Body::Chunked => loop {
             let size = line(connection).await?;
-            let digits = size
-                .split(|byte| *byte == b';')
-                .next()
-                .unwrap_or_default()
-                .trim_ascii();
+            let digits = size.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
             let digits = std::str::from_utf8(digits).map_err(|_| broken("a chunk size"))?;
             let size = u64::from_str_radix(digits, 16).map_err(|_| broken("a chunk size"))?;
             if size == 0 {
@@ -103,64 +89,38 @@ impl Head {
         let text = String::from_utf8_lossy(&raw);
         let mut lines = text.trim_end_matches("\r\n").split("\r\n");
         let mut first = lines.next()?.split(' ');
-        let (method, path, version) = (
-            first.next()?.to_owned(),
-            first.next()?.to_owned(),
-            first.next()?,
-        );
+        let (method, path, version) = (first.next()?.to_owned(), first.next()?.to_owned(), first.next()?);
         if !version.starts_with("HTTP/1.") || first.next().is_some() {
             return None;
         }
         let headers = lines
-            .map(|line| {
-                line.split_once(':')
-                    .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-            })
+            .map(|line| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned())))
             .collect::<Option<Vec<_>>>()?;
-        Some(Self {
-            raw,
-            method,
-            path,
-            headers,
-        })
+        Some(Self { raw, method, path, headers })
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn body(&self) -> io::Result<Body> {
-        let chunked = self
-            .header("transfer-encoding")
-            .is_some_and(|value| value.to_ascii_lowercase().contains("chunked"));
+        let chunked =
+            self.header("transfer-encoding").is_some_and(|value| value.to_ascii_lowercase().contains("chunked"));
         if chunked {
             return Ok(Body::Chunked);
         }
         let length = self.header("content-length").unwrap_or("0");
-        length
-            .parse()
-            .map(Body::Length)
-            .map_err(|_| broken("a content-length"))
+        length.parse().map(Body::Length).map_err(|_| broken("a content-length"))
     }
 }
 
-async fn exactly(
-    connection: &mut Connection,
-    length: u64,
-    take: &mut impl FnMut(&[u8]),
-) -> io::Result<()> {
+async fn exactly(connection: &mut Connection, length: u64, take: &mut impl FnMut(&[u8])) -> io::Result<()> {
     let mut left = length;
     while left > 0 {
         if connection.buffer.is_empty() && connection.fill().await? == 0 {
             return Err(broken("half a body"));
         }
-        let have = connection
-            .buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        let have = connection.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         take(&connection.buffer[..have]);
         connection.buffer.drain(..have);
         left -= have as u64;
@@ -194,9 +154,7 @@ async fn line(connection: &mut Connection) -> io::Result<Vec<u8>> {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack
-        .windows(needle.len())
-        .position(|window| window == needle)
+    haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 fn broken(what: &str) -> io::Error {
@@ -233,12 +191,10 @@ mod tests {
 
     #[test]
     fn a_head_keeps_its_bytes_order_and_spelling() {
-        let raw = b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: a\r\nX-B:  c \r\nx-b: d\r\nContent-Length: 5\r\n\r\n".to_vec();
+        let raw = b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: a\r\nX-B:  c \r\nx-b: d\r\nContent-Length: 5\r\n\r\n"
+            .to_vec();
         let head = Head::parse(raw.clone()).expect("a head");
-        assert_eq!(
-            (head.method.as_str(), head.path.as_str(), &head.raw),
-            ("POST", "/v1/messages?beta=true", &raw)
-        );
+        assert_eq!((head.method.as_str(), head.path.as_str(), &head.raw), ("POST", "/v1/messages?beta=true", &raw));
         assert_eq!(head.headers[1], ("X-B".to_owned(), "c".to_owned()));
         assert_eq!(head.headers[2], ("x-b".to_owned(), "d".to_owned()));
         assert_eq!(head.body().expect("a length"), Body::Length(5));
@@ -246,22 +202,16 @@ mod tests {
 
     #[test]
     fn what_is_no_head_is_refused() {
-        for bad in [
-            "GET / HTTP/2\r\n\r\n",
-            "GET  / HTTP/1.1\r\n\r\n",
-            "GET /\r\n\r\n",
-            "GET / HTTP/1.1\r\nnocolon\r\n\r\n",
-        ] {
+        for bad in
+            ["GET / HTTP/2\r\n\r\n", "GET  / HTTP/1.1\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/1.1\r\nnocolon\r\n\r\n"]
+        {
             assert!(Head::parse(bad.as_bytes().to_vec()).is_none(), "{bad:?}");
         }
     }
 
     #[test]
     fn an_answer_states_its_length_unless_it_has_no_body() {
-        assert_eq!(
-            answer(403, &[], b"no"),
-            b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno"
-        );
+        assert_eq!(answer(403, &[], b"no"), b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno");
         assert_eq!(answer(204, &[], b"no"), b"HTTP/1.1 204 No Content\r\n\r\n");
     }
 }

@@ -30,27 +30,14 @@ struct Arguments {
 #[expect(clippy::print_stdout, reason = "the address is this program's output")]
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let mut options = Options {
-        listen: arguments.listen,
-        plain: arguments.plain,
-        ..Options::default()
-    };
-    options.real = arguments
-        .keys
-        .iter()
-        .map(|key| Real::from_text(key))
-        .collect();
+    let mut options = Options { listen: arguments.listen, plain: arguments.plain, ..Options::default() };
+    options.real = arguments.keys.iter().map(|key| Real::from_text(key)).collect();
     options.names.extend(arguments.names);
     let standin = StandIn::start(options)?;
     standin.write_ca(&arguments.ca_out)?;
     println!("{}", standin.address());
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("wait for the end")?;
-    runtime
-        .block_on(tokio::signal::ctrl_c())
-        .context("wait for the end")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("wait for the end")?;
+    runtime.block_on(tokio::signal::ctrl_c()).context("wait for the end")?;
     standin.stop();
     Ok(())
 }

@@ -49,59 +49,37 @@ impl Answer {
     /// Without markers the answer is `DONE`.
     pub(crate) fn from_conversation(request: &Value) -> Self {
         let (text, results) = newest(request);
-        let (calls, rest): (Vec<Beat>, Vec<Beat>) = markers(&text)
-            .into_iter()
-            .partition(|beat| matches!(beat, Beat::Tool { .. }));
+        let (calls, rest): (Vec<Beat>, Vec<Beat>) =
+            markers(&text).into_iter().partition(|beat| matches!(beat, Beat::Tool { .. }));
         if let Some(call) = calls.into_iter().nth(results) {
             return Self(vec![call]);
         }
         let mut beats = rest;
-        if !beats
-            .iter()
-            .any(|beat| matches!(beat, Beat::Text(_) | Beat::Error { .. }))
-        {
+        if !beats.iter().any(|beat| matches!(beat, Beat::Text(_) | Beat::Error { .. })) {
             beats.push(Beat::Text("DONE".into()));
         }
         Self(beats)
     }
 
     pub(crate) fn stop_reason(&self) -> &'static str {
-        if self.0.iter().any(|beat| matches!(beat, Beat::Tool { .. })) {
-            "tool_use"
-        } else {
-            "end_turn"
-        }
+        if self.0.iter().any(|beat| matches!(beat, Beat::Tool { .. })) { "tool_use" } else { "end_turn" }
     }
 }
 
 impl Beat {
     fn shell(command: &str) -> Self {
-        Self::Tool {
-            name: "Bash".into(),
-            input: json!({"command": command, "description": "stand-in"}),
-        }
+        Self::Tool { name: "Bash".into(), input: json!({"command": command, "description": "stand-in"}) }
     }
 
     fn from_marker(name: &str, rest: &str) -> Option<Self> {
-        let seconds = |text: &str| {
-            text.trim()
-                .parse::<f64>()
-                .ok()
-                .and_then(|n| Duration::try_from_secs_f64(n).ok())
-        };
+        let seconds = |text: &str| text.trim().parse::<f64>().ok().and_then(|n| Duration::try_from_secs_f64(n).ok());
         match name {
             "text" => Some(Self::Text(rest.to_owned())),
             "sh" => Some(Self::shell(rest)),
             "sleep" => seconds(rest).map(Self::Silence),
             "ping" => seconds(rest).map(Self::Pings),
-            "drip" => Some(Self::Drip {
-                pieces: rest.trim().parse().ok()?,
-                every: Duration::from_secs(1),
-            }),
-            "error" => Some(Self::Error {
-                kind: rest.to_owned(),
-                message: format!("stand-in: {rest}"),
-            }),
+            "drip" => Some(Self::Drip { pieces: rest.trim().parse().ok()?, every: Duration::from_secs(1) }),
+            "error" => Some(Self::Error { kind: rest.to_owned(), message: format!("stand-in: {rest}") }),
             _ => None,
         }
     }
@@ -115,10 +93,7 @@ fn markers(text: &str) -> Vec<Beat> {
         let Some((inside, behind)) = after.split_once(">>") else {
             break;
         };
-        match inside
-            .split_once(':')
-            .and_then(|(name, rest)| Beat::from_marker(name, rest))
-        {
+        match inside.split_once(':').and_then(|(name, rest)| Beat::from_marker(name, rest)) {
             Some(beat) => {
                 beats.push(beat);
                 left = behind;
@@ -132,13 +107,7 @@ fn markers(text: &str) -> Vec<Beat> {
 /// The newest text that the user typed, and how many tool results came after it.
 fn newest(request: &Value) -> (String, usize) {
     let mut results = 0;
-    for message in request["messages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .rev()
-        .filter(|m| m["role"] == "user")
-    {
+    for message in request["messages"].as_array().into_iter().flatten().rev().filter(|m| m["role"] == "user") {
         let (text, more) = content(&message["content"]);
         results += more;
         if more == 0 && !text.trim().is_empty() || !markers(&text).is_empty() {
@@ -154,14 +123,8 @@ fn content(content: &Value) -> (String, usize) {
         return (typed(text).unwrap_or_default().to_owned(), 0);
     }
     let blocks = content.as_array().map(Vec::as_slice).unwrap_or_default();
-    let results = blocks
-        .iter()
-        .filter(|block| block["type"] == "tool_result")
-        .count();
-    let texts = blocks
-        .iter()
-        .filter_map(|block| block["text"].as_str())
-        .filter_map(typed);
+    let results = blocks.iter().filter(|block| block["type"] == "tool_result").count();
+    let texts = blocks.iter().filter_map(|block| block["text"].as_str()).filter_map(typed);
     (texts.collect::<Vec<_>>().join("\n"), results)
 }
 
@@ -193,22 +156,10 @@ mod tests {
     fn tool_calls_come_one_by_one_then_the_rest_at_once() {
         let prompt = user("do <<sh:echo a>> and <<sh:echo b>> <<sleep:2>><<text:ready>>");
         let said = json!({"role": "assistant", "content": []});
-        assert_eq!(
-            answer(std::slice::from_ref(&prompt)),
-            Answer::shell("echo a")
-        );
-        assert_eq!(
-            answer(&[prompt.clone(), said.clone(), result()]),
-            Answer::shell("echo b")
-        );
+        assert_eq!(answer(std::slice::from_ref(&prompt)), Answer::shell("echo a"));
+        assert_eq!(answer(&[prompt.clone(), said.clone(), result()]), Answer::shell("echo b"));
         let last = answer(&[prompt, said.clone(), result(), said, result()]);
-        assert_eq!(
-            last,
-            Answer(vec![
-                Beat::Silence(Duration::from_secs(2)),
-                Beat::Text("ready".into())
-            ])
-        );
+        assert_eq!(last, Answer(vec![Beat::Silence(Duration::from_secs(2)), Beat::Text("ready".into())]));
     }
 
     #[test]
@@ -221,13 +172,7 @@ mod tests {
 
     #[test]
     fn the_newest_text_counts() {
-        assert_eq!(
-            answer(&[user("<<text:old>>"), user("<<text:new>>")]),
-            Answer::text("new")
-        );
-        assert_eq!(
-            answer(&[user("<<text:old>>"), user("hi")]),
-            Answer::text("DONE")
-        );
+        assert_eq!(answer(&[user("<<text:old>>"), user("<<text:new>>")]), Answer::text("new"));
+        assert_eq!(answer(&[user("<<text:old>>"), user("hi")]), Answer::text("DONE"));
     }
 }

@@ -76,27 +76,16 @@ impl Real {
     /// From one text, as the command line takes it: what starts like a key of the provider's is a key, all else a bearer token.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
-        if text.starts_with("sk-ant-api") {
-            Self::ApiKey(text.to_owned())
-        } else {
-            Self::Bearer(text.to_owned())
-        }
+        if text.starts_with("sk-ant-api") { Self::ApiKey(text.to_owned()) } else { Self::Bearer(text.to_owned()) }
     }
 
     /// Whether these headers carry exactly one credential, and it is one of `real`.
     pub(crate) fn accepts(real: &[Self], headers: &[(String, String)]) -> bool {
-        let mut carried =
-            headers
-                .iter()
-                .filter_map(|(name, value)| match name.to_ascii_lowercase().as_str() {
-                    "authorization" => Some(
-                        value
-                            .strip_prefix("Bearer ")
-                            .map(|token| Self::Bearer(token.to_owned())),
-                    ),
-                    "x-api-key" => Some(Some(Self::ApiKey(value.clone()))),
-                    _ => None,
-                });
+        let mut carried = headers.iter().filter_map(|(name, value)| match name.to_ascii_lowercase().as_str() {
+            "authorization" => Some(value.strip_prefix("Bearer ").map(|token| Self::Bearer(token.to_owned()))),
+            "x-api-key" => Some(Some(Self::ApiKey(value.clone()))),
+            _ => None,
+        });
         match (carried.next(), carried.next()) {
             (Some(Some(one)), None) => real.contains(&one),
             _ => false,
@@ -120,16 +109,10 @@ mod tests {
             (&[("authorization", "Basic r")], false),
             (&[("x-api-key", "r")], false),
             (&[("x-api-key", "k"), ("authorization", "Bearer r")], false),
-            (
-                &[("authorization", "Bearer r"), ("authorization", "Bearer s")],
-                false,
-            ),
+            (&[("authorization", "Bearer r"), ("authorization", "Bearer s")], false),
         ];
         for (headers, accepted) in cases {
-            let headers: Vec<_> = headers
-                .iter()
-                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
-                .collect();
+            let headers: Vec<_> = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
             assert_eq!(Real::accepts(&real, &headers), accepted, "{headers:?}");
         }
     }

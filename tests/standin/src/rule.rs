@@ -24,23 +24,11 @@ pub enum Fault {
     /// Nothing but the rule's delay.
     None,
     /// This answer, before the credential is looked at.
-    Status {
-        status: u16,
-        headers: Vec<(String, String)>,
-        body: Vec<u8>,
-    },
+    Status { status: u16, headers: Vec<(String, String)>, body: Vec<u8> },
     /// This answer as soon as the head was read, the body unread. Then the connection is closed as told.
-    Early {
-        status: u16,
-        headers: Vec<(String, String)>,
-        body: Vec<u8>,
-        then: Then,
-    },
+    Early { status: u16, headers: Vec<(String, String)>, body: Vec<u8>, then: Then },
     /// These bytes as they stand, each piece after its pause.
-    Raw {
-        pieces: Vec<(Duration, Vec<u8>)>,
-        then: Then,
-    },
+    Raw { pieces: Vec<(Duration, Vec<u8>)>, then: Then },
     /// These bytes, then what would have been answered anyway (informational answers).
     Before(Vec<u8>),
     /// The streamed answer ends after so many events.
@@ -82,14 +70,7 @@ impl Rule {
     /// For all requests to targets that contain `path`, without limit.
     #[must_use]
     pub fn new(path: &str, fault: Fault) -> Self {
-        Self {
-            path: path.to_owned(),
-            method: None,
-            skip: 0,
-            times: None,
-            delay: Duration::ZERO,
-            fault,
-        }
+        Self { path: path.to_owned(), method: None, skip: 0, times: None, delay: Duration::ZERO, fault }
     }
 
     /// An error of the provider's own shape, as often as it is asked for.
@@ -97,14 +78,7 @@ impl Rule {
     pub fn status(path: &str, status: u16) -> Self {
         let body = crate::events::error_body(status, "stand-in fault").into_bytes();
         let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-        Self::new(
-            path,
-            Fault::Status {
-                status,
-                headers,
-                body,
-            },
-        )
+        Self::new(path, Fault::Status { status, headers, body })
     }
 
     #[must_use]
@@ -132,21 +106,13 @@ impl Rule {
 
 impl Rules {
     pub(crate) fn new(list: Vec<Rule>) -> Self {
-        Self {
-            list: list.into_iter().map(|rule| (rule, 0)).collect(),
-        }
+        Self { list: list.into_iter().map(|rule| (rule, 0)).collect() }
     }
 
     /// The rule for this request, which counts as used now.
     pub(crate) fn take(&mut self, method: &str, path: &str) -> Option<Rule> {
-        for (rule, used) in self
-            .list
-            .iter_mut()
-            .filter(|(rule, _)| rule.fits(method, path))
-        {
-            let last = rule
-                .times
-                .map_or(usize::MAX, |times| rule.skip.saturating_add(times));
+        for (rule, used) in self.list.iter_mut().filter(|(rule, _)| rule.fits(method, path)) {
+            let last = rule.times.map_or(usize::MAX, |times| rule.skip.saturating_add(times));
             if *used >= last {
                 continue;
             }
@@ -164,9 +130,7 @@ mod tests {
     #[test]
     fn a_rule_spares_the_first_harms_the_next_and_is_used_up() {
         let mut rules = Rules::new(vec![Rule::new("/v1/", Fault::Reset).after(1).times(2)]);
-        let taken: Vec<bool> = (0..5)
-            .map(|_| rules.take("POST", "/v1/messages?beta=true").is_some())
-            .collect();
+        let taken: Vec<bool> = (0..5).map(|_| rules.take("POST", "/v1/messages?beta=true").is_some()).collect();
         assert_eq!(taken, [false, true, true, false, false]);
         assert!(rules.take("GET", "/other").is_none());
     }

@@ -87,11 +87,7 @@ impl Seen {
     /// The values of a header, whatever its spelling.
     #[must_use]
     pub fn header(&self, name: &str) -> Vec<&str> {
-        self.headers
-            .iter()
-            .filter(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
-            .collect()
+        self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str()).collect()
     }
 
     /// The body as text, as far as it was kept.
@@ -144,13 +140,7 @@ impl Book {
 
     /// Changes the newest request of a connection.
     pub(crate) fn on_request(&self, connection: u64, change: impl FnOnce(&mut Seen)) {
-        if let Some(seen) = self
-            .open()
-            .seen
-            .iter_mut()
-            .rev()
-            .find(|seen| seen.connection == connection)
-        {
+        if let Some(seen) = self.open().seen.iter_mut().rev().find(|seen| seen.connection == connection) {
             change(seen);
         }
     }
@@ -162,10 +152,7 @@ impl Book {
 
 impl Intake {
     pub(crate) fn new(keep: usize) -> Self {
-        Self {
-            digest: Sha256::new(),
-            keep,
-        }
+        Self { digest: Sha256::new(), keep }
     }
 
     pub(crate) fn take(&mut self, seen: &mut Seen, bytes: &[u8]) {

@@ -23,31 +23,19 @@ pub(crate) async fn connection(shared: Arc<Shared>, stream: TcpStream) {
     let leg = match &shared.tls {
         None => Leg::Plain(stream),
         Some(tls) => {
-            let shaking = tokio::time::timeout(
-                HANDSHAKE,
-                tokio_rustls::TlsAcceptor::from(tls.clone()).accept(stream),
-            );
-            match shaking
-                .await
-                .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            {
+            let shaking = tokio::time::timeout(HANDSHAKE, tokio_rustls::TlsAcceptor::from(tls.clone()).accept(stream));
+            match shaking.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 Ok(stream) => {
                     let (_, session) = stream.get_ref();
                     shared.book.on_connection(id, |seen| {
                         seen.sni = session.server_name().map(str::to_owned);
-                        seen.alpn = session
-                            .alpn_protocol()
-                            .map(|name| String::from_utf8_lossy(name).into_owned());
-                        seen.tls = session
-                            .protocol_version()
-                            .map(|version| format!("{version:?}"));
+                        seen.alpn = session.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned());
+                        seen.tls = session.protocol_version().map(|version| format!("{version:?}"));
                     });
                     Leg::Tls(Box::new(stream))
                 }
                 Err(fault) => {
-                    shared
-                        .book
-                        .on_connection(id, |seen| seen.tls_failed = Some(fault.to_string()));
+                    shared.book.on_connection(id, |seen| seen.tls_failed = Some(fault.to_string()));
                     return;
                 }
             }
@@ -81,58 +69,27 @@ async fn exchange(shared: &Shared, connection: &mut Connection) -> io::Result<Th
     let real = Real::accepts(&shared.real, &head.headers);
     shared.book.begin(note(&head, connection.id, real));
     let rule = shared.live(|live| live.rules.take(&head.method, &head.path));
-    if let Some(Rule {
-        fault:
-            Fault::Early {
-                status,
-                headers,
-                body,
-                then,
-            },
-        delay,
-        ..
-    }) = &rule
-    {
+    if let Some(Rule { fault: Fault::Early { status, headers, body, then }, delay, .. }) = &rule {
         connection.pause(*delay).await?;
-        shared
-            .book
-            .on_request(connection.id, |seen| seen.answered = Some(*status));
-        connection
-            .send(&frame::answer(*status, headers, body))
-            .await?;
+        shared.book.on_request(connection.id, |seen| seen.answered = Some(*status));
+        connection.send(&frame::answer(*status, headers, body)).await?;
         return Ok(*then);
     }
     if !expectation(shared, connection, &head).await? {
         return Ok(Then::Close);
     }
     let body = take_body(shared, connection, &head).await?;
-    let reply = Reply {
-        shared,
-        connection,
-        head: &head,
-        body: &body,
-        real,
-    };
+    let reply = Reply { shared, connection, head: &head, body: &body, real };
     let then = match rule {
         Some(rule) => reply.by_rule(rule).await?,
         None => reply.as_usual(None).await?,
     };
-    let last = head
-        .header("connection")
-        .is_some_and(|value| value.eq_ignore_ascii_case("close"));
-    Ok(if last && then == Then::Keep {
-        Then::Close
-    } else {
-        then
-    })
+    let last = head.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    Ok(if last && then == Then::Keep { Then::Close } else { then })
 }
 
 /// Sends `100 Continue` as configured. False when the request was refused for its expectation.
-async fn expectation(
-    shared: &Shared,
-    connection: &mut Connection,
-    head: &Head,
-) -> io::Result<bool> {
+async fn expectation(shared: &Shared, connection: &mut Connection, head: &Head) -> io::Result<bool> {
     if head.header("expect").is_none() {
         return Ok(true);
     }
@@ -144,13 +101,9 @@ async fn expectation(
         }
         Expect::Ignore => {}
         Expect::Refuse => {
-            shared
-                .book
-                .on_request(connection.id, |seen| seen.answered = Some(417));
+            shared.book.on_request(connection.id, |seen| seen.answered = Some(417));
             let body = events::error_body(417, "stand-in: no expectations");
-            connection
-                .send(&frame::answer(417, &[], body.as_bytes()))
-                .await?;
+            connection.send(&frame::answer(417, &[], body.as_bytes())).await?;
             return Ok(false);
         }
     }
@@ -158,11 +111,7 @@ async fn expectation(
 }
 
 /// Reads the body into the book. Returns what is needed to answer.
-async fn take_body(
-    shared: &Shared,
-    connection: &mut Connection,
-    head: &Head,
-) -> io::Result<Vec<u8>> {
+async fn take_body(shared: &Shared, connection: &mut Connection, head: &Head) -> io::Result<Vec<u8>> {
     let mut intake = Intake::new(shared.keep);
     let mut body = Vec::new();
     let (book, id) = (shared.book.clone(), connection.id);
@@ -214,11 +163,7 @@ impl Reply<'_> {
         self.connection.pause(rule.delay).await?;
         match rule.fault {
             Fault::None | Fault::Early { .. } => self.as_usual(None).await,
-            Fault::Status {
-                status,
-                headers,
-                body,
-            } => self.plain(status, &headers, &body).await,
+            Fault::Status { status, headers, body } => self.plain(status, &headers, &body).await,
             Fault::Before(bytes) => {
                 self.connection.send(&bytes).await?;
                 self.as_usual(None).await
@@ -243,40 +188,26 @@ impl Reply<'_> {
         let path = self.head.path.split('?').next().unwrap_or_default();
         let post = self.head.method == "POST";
         if post && path.ends_with("/oauth/token") {
-            return self.json(400, r#"{"error":"invalid_grant","error_description":"stand-in: nothing is refreshed here"}"#).await;
+            return self
+                .json(400, r#"{"error":"invalid_grant","error_description":"stand-in: nothing is refreshed here"}"#)
+                .await;
         }
         if !self.real {
-            return self
-                .json(
-                    401,
-                    &events::error_body(401, "stand-in: no real credential"),
-                )
-                .await;
+            return self.json(401, &events::error_body(401, "stand-in: no real credential")).await;
         }
         match path {
             "/v1/messages" if post => self.message(cut).await,
             "/v1/messages/count_tokens" if post => self.json(200, r#"{"input_tokens":10}"#).await,
-            _ => match path
-                .strip_prefix("/standin/bytes/")
-                .and_then(|n| n.parse().ok())
-            {
+            _ => match path.strip_prefix("/standin/bytes/").and_then(|n| n.parse().ok()) {
                 Some(bytes) => self.bulk(bytes).await,
-                None => {
-                    self.json(404, &events::error_body(404, "stand-in: no such route"))
-                        .await
-                }
+                None => self.json(404, &events::error_body(404, "stand-in: no such route")).await,
             },
         }
     }
 
     async fn message(mut self, cut: Option<(usize, Cut)>) -> io::Result<Then> {
         let Ok(request) = serde_json::from_slice::<Value>(self.body) else {
-            return self
-                .json(
-                    400,
-                    &events::error_body(400, "stand-in: the body is no JSON"),
-                )
-                .await;
+            return self.json(400, &events::error_body(400, "stand-in: the body is no JSON")).await;
         };
         let scripted = self.shared.live(|live| live.script.pop_front());
         let answer = scripted.unwrap_or_else(|| Answer::from_conversation(&request));
@@ -326,9 +257,8 @@ impl Reply<'_> {
 
     async fn bulk(&mut self, bytes: u64) -> io::Result<Then> {
         self.answered(200);
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: {bytes}\r\n\r\n"
-        );
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: {bytes}\r\n\r\n");
         self.connection.send(head.as_bytes()).await?;
         let piece = vec![b'z'; 64 * 1024];
         let mut left = bytes;
@@ -341,38 +271,20 @@ impl Reply<'_> {
     }
 
     async fn json(&mut self, status: u16, body: &str) -> io::Result<Then> {
-        self.plain(
-            status,
-            &[("content-type".into(), "application/json".into())],
-            body.as_bytes(),
-        )
-        .await
+        self.plain(status, &[("content-type".into(), "application/json".into())], body.as_bytes()).await
     }
 
-    async fn plain(
-        &mut self,
-        status: u16,
-        headers: &[(String, String)],
-        body: &[u8],
-    ) -> io::Result<Then> {
+    async fn plain(&mut self, status: u16, headers: &[(String, String)], body: &[u8]) -> io::Result<Then> {
         self.answered(status);
         let mut headers = headers.to_vec();
         headers.push(("request-id".into(), "req_standin".into()));
-        let body = if self.head.method == "HEAD" {
-            &[][..]
-        } else {
-            body
-        };
-        self.connection
-            .send(&frame::answer(status, &headers, body))
-            .await?;
+        let body = if self.head.method == "HEAD" { &[][..] } else { body };
+        self.connection.send(&frame::answer(status, &headers, body)).await?;
         Ok(Then::Keep)
     }
 
     fn answered(&self, status: u16) {
-        self.shared
-            .book
-            .on_request(self.connection.id, |seen| seen.answered = Some(status));
+        self.shared.book.on_request(self.connection.id, |seen| seen.answered = Some(status));
     }
 }
 

@@ -48,14 +48,9 @@ impl StandIn {
     /// When the address is taken or no certificate can be made.
     pub fn start(options: Options) -> Result<Self> {
         let (tls, ca_pem) = certs::server(&options)?;
-        let listener = TcpListener::bind(options.listen)
-            .with_context(|| format!("listen on {}", options.listen))?;
-        listener
-            .set_nonblocking(true)
-            .context("prepare the listener")?;
-        let address = listener
-            .local_addr()
-            .context("read the listener's address")?;
+        let listener = TcpListener::bind(options.listen).with_context(|| format!("listen on {}", options.listen))?;
+        listener.set_nonblocking(true).context("prepare the listener")?;
+        let address = listener.local_addr().context("read the listener's address")?;
         let live = Live {
             rules: Rules::default(),
             script: VecDeque::new(),
@@ -69,19 +64,11 @@ impl StandIn {
             keep: options.keep,
             live: Mutex::new(live),
         });
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .thread_name("standin")
-            .build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().thread_name("standin").build();
         let runtime = runtime.context("start the stand-in's threads")?;
         runtime.spawn(listen(shared.clone(), listener));
-        Ok(Self {
-            address,
-            ca_pem,
-            shared,
-            runtime: Some(runtime),
-        })
+        Ok(Self { address, ca_pem, shared, runtime: Some(runtime) })
     }
 
     #[must_use]

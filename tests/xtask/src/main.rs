@@ -1,1 +1,41 @@
-fn main() {}
+//! Tasks of the workshop: `cargo xtask demo` shows one governed run, `cargo xtask test` runs every check.
+//!
+//! It uses none of the workspace's crates, so that it is built in seconds and can show progress while they are.
+
+mod demo;
+mod test;
+mod house;
+mod build;
+mod steps;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tasks of the workshop")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// One governed run: builds, starts a house and a box, prints the answer and the ledger's story.
+    Demo(demo::Options),
+    /// Every check: format, lints, unit tests, documentation tests, integration tests.
+    Test(test::Options),
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where a fault is told")]
+fn main() -> ExitCode {
+    let done: Result<ExitCode> = match Arguments::parse().task {
+        Task::Demo(options) => demo::run(&options),
+        Task::Test(options) => test::run(&options),
+    };
+    done.unwrap_or_else(|fault| {
+        eprintln!("error: {fault:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,75 @@
+//! What has to be there before a run: the programs of the workspace, the static boxd, the pinned agent.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::{MINUTE, installed, must, say};
+
+/// The top folder of the workspace.
+pub(crate) fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// Where cargo builds to.
+pub(crate) fn target() -> Result<PathBuf> {
+    let me = std::env::current_exe().context("find this program")?;
+    Ok(me.ancestors().nth(2).context("find the target folder")?.to_path_buf())
+}
+
+/// A cargo command in the workspace.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace());
+    command
+}
+
+/// Builds all crates in the development profile, where dependencies are optimised.
+pub(crate) fn programs() -> Result<()> {
+    must(
+        "build the workspace (some minutes the first time)",
+        &mut cargo(&["build", "--workspace", "--locked"]),
+        30 * MINUTE,
+    )?;
+    Ok(())
+}
+
+/// Builds boxd as the one static file that a box gets.
+pub(crate) fn boxd() -> Result<PathBuf> {
+    let arguments = [
+        "rustc",
+        "--locked",
+        "--profile",
+        "boxd",
+        "-p",
+        "boxd",
+        "--bin",
+        "boxd",
+        "--",
+        "-C",
+        "target-feature=+crt-static",
+    ];
+    must("build the static boxd (a minute or two the first time)", &mut cargo(&arguments), 30 * MINUTE)?;
+    Ok(target()?.join("boxd/boxd"))
+}
+
+/// Installs the pinned agent, unless what is there is of this lockfile.
+pub(crate) fn agent() -> Result<()> {
+    let folder = workspace().join("box");
+    let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
+    let (lock, there) =
+        (written(&folder.join("package-lock.json")), written(&folder.join("node_modules/.package-lock.json")));
+    if matches!((&lock, &there), (Ok(lock), Ok(there)) if there >= lock) {
+        say("the pinned agent is installed");
+        return Ok(());
+    }
+    if !installed("npm") {
+        bail!("npm is not installed: install Node.js with npm (on Debian: apt-get install npm)");
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]).current_dir(&folder);
+    must("install the pinned agent (npm ci in box/, about 100 MB)", &mut npm, 15 * MINUTE)?;
+    Ok(())
+}

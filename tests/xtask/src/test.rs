@@ -1,0 +1,168 @@
+//! `cargo xtask test`: every check, summed up in the last line.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::build::{self, cargo};
+use crate::steps::{Done, MINUTE, installed, must, say, show};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Run the integration tests whose names contain this, and nothing else.
+    filter: Option<String>,
+}
+
+/// How many went how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Sum {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+#[expect(clippy::print_stdout, reason = "the sum is this task's output")]
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    install_missing()?;
+    build::agent()?;
+    build::programs()?;
+    build::boxd()?;
+    let mut sum = Sum::default();
+    if options.filter.is_none() {
+        sum.add(check("cargo fmt", &mut cargo(&["fmt", "--all", "--check"]))?);
+        let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        sum.add(check("cargo clippy", &mut cargo(&lints))?);
+        sum.add(dependencies()?);
+        sum.add(tests("unit tests", &["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"])?);
+        sum.add(tests("documentation tests", &["test", "--workspace", "--locked", "--doc", "--no-fail-fast"])?);
+    }
+    sum.add(integration(options.filter.as_deref())?);
+    println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped);
+    Ok(if sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// As root on a machine with apt, installs what tests need; elsewhere they are skipped by name.
+fn install_missing() -> Result<()> {
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|(program, _)| !installed(program)).map(|(_, package)| *package).collect();
+    let root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    if missing.is_empty() || !root || !installed("apt-get") {
+        return Ok(());
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    must("update the package lists", &mut apt(&["update", "-qq"]), 10 * MINUTE)?;
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(&missing);
+    must(&format!("install {}", missing.join(", ")), &mut apt(&arguments), 20 * MINUTE)?;
+    Ok(())
+}
+
+/// A check that passes or fails as one.
+fn check(what: &str, command: &mut Command) -> Result<Sum> {
+    let done = show(what, command, 30 * MINUTE)?;
+    if !done.good {
+        say(&format!("{what} failed"));
+    }
+    Ok(Sum { passed: u64::from(done.good), failed: u64::from(!done.good), skipped: 0 })
+}
+
+fn dependencies() -> Result<Sum> {
+    if !installed("cargo-deny") {
+        say("skipped cargo deny: it is not installed");
+        return Ok(Sum { skipped: 1, ..Sum::default() });
+    }
+    check("cargo deny", &mut cargo(&["deny", "check", "--config", ".deny.toml"]))
+}
+
+fn tests(what: &str, arguments: &[&str]) -> Result<Sum> {
+    let done = show(what, &mut cargo(arguments), 40 * MINUTE)?;
+    Ok(Sum::of_cargo(&done))
+}
+
+fn integration(filter: Option<&str>) -> Result<Sum> {
+    let mut command = Command::new(build::target()?.join("debug/it"));
+    command.args(filter).current_dir(build::workspace());
+    let done = show("integration tests", &mut command, 60 * MINUTE)?;
+    Sum::of_closing_line(&done).context("the integration tests ended without a sum")
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// Adds up the `test result:` lines. What failed without one, such as a build, counts as one failure.
+    fn of_cargo(done: &Done) -> Self {
+        let mut sum = Self::default();
+        for line in done.output.lines().filter_map(|line| line.strip_prefix("test result: ")) {
+            let count = |word: &str| {
+                let before = line.split(word).next().unwrap_or_default();
+                before.trim_end().rsplit(' ').next().and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
+            };
+            sum.add(Self { passed: count(" passed"), failed: count(" failed"), skipped: count(" ignored") });
+        }
+        if !done.good && sum.failed == 0 {
+            sum.failed = 1;
+        }
+        sum
+    }
+
+    /// Reads `N passed, N failed, N skipped`, the last line.
+    fn of_closing_line(done: &Done) -> Option<Self> {
+        let line = done.output.lines().rev().find(|line| line.ends_with(" skipped"))?;
+        let mut numbers = line.split(", ").map(|part| part.split(' ').next()?.parse::<u64>().ok());
+        let mut sum = Self { passed: numbers.next()??, failed: numbers.next()??, skipped: numbers.next()?? };
+        if !done.good && sum.failed == 0 {
+            sum.failed = 1;
+        }
+        Some(sum)
+    }
+}
+
+/// Programs that tests need, and the Debian packages they come in.
+const PACKAGES: [(&str, &str); 7] = [
+    ("python3", "python3"),
+    ("openssl", "openssl"),
+    ("curl", "curl"),
+    ("git", "git"),
+    ("strace", "strace"),
+    ("unshare", "util-linux"),
+    ("ip", "iproute2"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::Sum;
+    use crate::steps::Done;
+
+    fn done(good: bool, output: &str) -> Done {
+        Done { good, output: output.to_owned() }
+    }
+
+    #[test]
+    fn the_results_of_all_crates_are_added_up() {
+        let output = "running 2 tests\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\nx\ntest result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured\n";
+        assert_eq!(Sum::of_cargo(&done(false, output)), Sum { passed: 5, failed: 1, skipped: 1 });
+    }
+
+    #[test]
+    fn a_failure_without_a_count_is_one_failure() {
+        assert_eq!(Sum::of_cargo(&done(false, "error: no build\n")), Sum { failed: 1, ..Sum::default() });
+        assert_eq!(
+            Sum::of_closing_line(&done(false, "3 passed, 0 failed, 2 skipped\n")),
+            Some(Sum { passed: 3, failed: 1, skipped: 2 })
+        );
+    }
+
+    #[test]
+    fn a_run_without_a_closing_line_has_no_sum() {
+        assert_eq!(Sum::of_closing_line(&done(true, "nothing\n")), None);
+    }
+}
