@@ -200,17 +200,13 @@ impl BoxRun {
             .env("HOME", self.home())
             .env("LANG", "C.UTF-8");
         if self.isolated {
-            command.arg("--isolate").arg("--door").arg(&self.door).arg("--session").arg(&self.session);
-            command.arg("--workspace").arg(&self.workspace).arg("--agent-dir").arg(&self.agents).arg("run");
+            command.arg("--isolate").arg("--session").arg(&self.session).arg("--workspace").arg(&self.workspace);
+            command.arg("--agent-dir").arg(&self.agents).arg("run");
         } else {
-            command
-                .args(["run", "--unsafe-open-network"])
-                .arg("--door")
-                .arg(&self.door)
-                .arg("--session")
-                .arg(&self.session);
+            command.args(["run", "--unsafe-open-network"]).arg("--session").arg(&self.session);
             command.env("BOXGATE_AGENT_PATH", self.agents.join("node_modules/.bin"));
         }
+        command.arg("--door").arg(&self.door);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.args(["--agent", &self.agent, "--output", &self.output]).args(&self.options);
         if let Some(file) = &self.prompt_file {

@@ -17,7 +17,7 @@ pub(crate) const CASES: &[Case] = &[case("house::a_governed_run_end_to_end", end
 fn end_to_end() -> Result<()> {
     for real in [Real::Bearer(LOGIN.into()), Real::ApiKey(KEY.into())] {
         let standin = StandIn::start(Options { real: vec![real.clone()], ..Options::default() })?;
-        let house = House::builder().model_at(&standin, real.clone()).start()?;
+        let mut house = House::builder().model_at(&standin, real.clone()).start()?;
         let launch = BoxRun::new(&house, "one")?.isolated().prompt("say <<sleep:1>><<text:governed>>");
 
         // While the stream is silent, no process of the box knows the secret.
@@ -35,6 +35,8 @@ fn end_to_end() -> Result<()> {
 
         upstream_saw_one_real_request(&standin)?;
         ledger_shows_it(&house)?;
+        house.term()?.expect_code(0)?;
+        house.gateway(&["ledger", "verify"])?.expect_code(0)?;
     }
     Ok(())
 }
@@ -62,7 +64,6 @@ fn ledger_shows_it(house: &House) -> Result<()> {
     let refused = lines.iter().filter(|line| line["kind"] == "refused" || line["verdict"] == "refuse").count();
     ensure!(refused == 0, "{refused} refusals: {all}");
     ensure!(!secrets::in_bytes(all.as_bytes(), &[LOGIN, KEY]), "the secret is in the ledger");
-    house.gateway(&["ledger", "verify"])?.expect_code(0)?;
     Ok(())
 }
 

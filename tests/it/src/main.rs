@@ -2,12 +2,13 @@
 
 mod tidy;
 mod elf;
+mod standin;
 mod bare;
 mod house;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: [&[harness::Case]; 4] = [tidy::CASES, elf::CASES, bare::CASES, house::CASES];
+    let modules: [&[harness::Case]; 5] = [tidy::CASES, elf::CASES, standin::CASES, bare::CASES, house::CASES];
     harness::case::run(&modules.concat())
 }

@@ -120,7 +120,7 @@ impl Connection {
 
     fn note_our_end(&self) {
         self.book.on_connection(self.id, |seen| {
-            seen.ended.get_or_insert((Instant::now(), Ended::ByUs));
+            seen.ended.get_or_insert_with(|| (Instant::now(), Ended::ByUs));
         });
     }
 

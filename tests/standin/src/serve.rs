@@ -82,7 +82,7 @@ async fn exchange(shared: &Shared, connection: &mut Connection) -> io::Result<Th
     let reply = Reply { shared, connection, head: &head, body: &body, real };
     let then = match rule {
         Some(rule) => reply.by_rule(rule).await?,
-        None => reply.as_usual(None).await?,
+        None => reply.usual(None).await?,
     };
     let last = head.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
     Ok(if last && then == Then::Keep { Then::Close } else { then })
@@ -162,11 +162,11 @@ impl Reply<'_> {
     async fn by_rule(mut self, rule: Rule) -> io::Result<Then> {
         self.connection.pause(rule.delay).await?;
         match rule.fault {
-            Fault::None | Fault::Early { .. } => self.as_usual(None).await,
+            Fault::None | Fault::Early { .. } => self.usual(None).await,
             Fault::Status { status, headers, body } => self.plain(status, &headers, &body).await,
             Fault::Before(bytes) => {
                 self.connection.send(&bytes).await?;
-                self.as_usual(None).await
+                self.usual(None).await
             }
             Fault::Raw { pieces, then } => {
                 for (pause, bytes) in pieces {
@@ -175,7 +175,7 @@ impl Reply<'_> {
                 }
                 Ok(then)
             }
-            Fault::CutAfter { events, cut } => self.as_usual(Some((events, cut))).await,
+            Fault::CutAfter { events, cut } => self.usual(Some((events, cut))).await,
             Fault::Hang(time) => {
                 self.connection.pause(time).await?;
                 Ok(Then::Close)
@@ -184,7 +184,7 @@ impl Reply<'_> {
         }
     }
 
-    async fn as_usual(mut self, cut: Option<(usize, Cut)>) -> io::Result<Then> {
+    async fn usual(mut self, cut: Option<(usize, Cut)>) -> io::Result<Then> {
         let path = self.head.path.split('?').next().unwrap_or_default();
         let post = self.head.method == "POST";
         if post && path.ends_with("/oauth/token") {

@@ -85,6 +85,7 @@ impl StandIn {
     /// # Errors
     ///
     /// When the file cannot be written.
+    #[expect(clippy::disallowed_methods, reason = "a public certificate, where the caller wants it")]
     pub fn write_ca(&self, path: &Path) -> Result<()> {
         std::fs::write(path, &self.ca_pem).with_context(|| format!("write {}", path.display()))
     }

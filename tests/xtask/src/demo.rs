@@ -56,9 +56,14 @@ fn check_machine() -> Result<()> {
 
 fn in_box(house: &House, boxd: &Path, prompt: &str) -> Command {
     let mut command = Command::new(boxd);
-    command.arg("--isolate").arg("--door").arg(house.door()).arg("--workspace").arg(house.path("workspace"));
-    command.arg("--session").arg(house.path("session")).arg("--agent-dir").arg(build::workspace().join("box"));
-    command.args(["run", "--agent", "claude", "--output", "text", prompt]);
+    command
+        .arg("--isolate")
+        .arg("--workspace")
+        .arg(house.path("workspace"))
+        .arg("--session")
+        .arg(house.path("session"));
+    command.arg("--agent-dir").arg(build::workspace().join("box")).arg("run").arg("--door").arg(house.door());
+    command.args(["--agent", "claude", "--output", "text", prompt]);
     for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"] {
         command.env_remove(name);
     }
@@ -67,7 +72,7 @@ fn in_box(house: &House, boxd: &Path, prompt: &str) -> Command {
 
 fn story(house: &House) -> Result<Command> {
     let mut command = Command::new(build::target()?.join("debug/gateway"));
-    command.args(["ledger", "tail", "--config"]).arg(house.config());
+    command.args(["ledger", "tail", "--story", "--config"]).arg(house.config());
     Ok(command)
 }
 
