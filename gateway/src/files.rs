@@ -1,1 +1,202 @@
-//! (to be written)
+//! Files of the house: private from their first byte, and whole or absent. The one place that creates them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A deed on a file that failed: which, and on what.
+#[derive(Debug, thiserror::Error)]
+#[error("{deed} {}", path.display())]
+pub struct FileError {
+    deed: &'static str,
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+/// Writes a file of mode 0600 so that a reader sees the old bytes or the new ones, also after a power cut.
+/// A symbolic link in its place is replaced, not followed.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let folder = folder_of(path);
+    let temporary = folder.join(temporary_name(path));
+    let written = write_new(&temporary, bytes).and_then(|()| rename(&temporary, path));
+    if written.is_err() {
+        // The error that matters is the first; what is left of the temporary file is private.
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    sync_folder(folder)
+}
+
+/// Writes a new file of mode 0600 to the disk. Fails where something of that name is.
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let opened = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(PRIVATE_FILE)
+        .custom_flags(NO_LINKS)
+        .open(path);
+    let mut file = deed("create", path, opened)?;
+    deed("write", path, file.write_all(bytes))?;
+    deed("sync", path, file.sync_all())
+}
+
+/// Opens a file of mode 0600 for reading and appending, and makes it if need be. A symbolic link is refused.
+pub fn append_private(path: &Path) -> Result<File, FileError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(PRIVATE_FILE)
+        .custom_flags(NO_LINKS)
+        .open(path);
+    deed("open for appending", path, opened)
+}
+
+/// Makes a folder of mode 0700, and its missing parents likewise. One that is there stays as it is.
+pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
+    deed(
+        "create folder",
+        path,
+        DirBuilder::new()
+            .recursive(true)
+            .mode(PRIVATE_FOLDER)
+            .create(path),
+    )
+}
+
+/// Reads a whole file, or fails where it is longer than `limit` bytes.
+pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let file = deed("open", path, File::open(path))?;
+    let mut bytes = Vec::new();
+    deed(
+        "read",
+        path,
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes),
+    )?;
+    if bytes.len() as u64 > limit {
+        return Err(FileError {
+            deed: "read",
+            path: path.to_owned(),
+            source: io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("more than {limit} bytes"),
+            ),
+        });
+    }
+    Ok(bytes)
+}
+
+/// Moves a file or a folder to another name in the same file system.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    deed("rename into", to, fs::rename(from, to))
+}
+
+/// Makes what was created or renamed in a folder last.
+pub fn sync_folder(path: &Path) -> Result<(), FileError> {
+    deed(
+        "sync folder",
+        path,
+        File::open(path).and_then(|folder| folder.sync_all()),
+    )
+}
+
+impl FileError {
+    #[must_use]
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+/// The folder of a path; `.` for a bare name.
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."))
+}
+
+fn temporary_name(path: &Path) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!(
+        ".{name}.{}-{}.new",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+fn deed<T>(deed: &'static str, path: &Path, done: io::Result<T>) -> Result<T, FileError> {
+    done.map_err(|source| FileError {
+        deed,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_FOLDER: u32 = 0o700;
+const NO_LINKS: i32 = nix::fcntl::OFlag::O_NOFOLLOW.bits();
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::{append_private, create_private_dir, read_limited, write_new, write_private};
+
+    fn mode(path: &std::path::Path) -> u32 {
+        fs::metadata(path).expect("a file").permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_private_file_is_private_and_replaces_a_link_without_following_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let elsewhere = folder.path().join("elsewhere");
+        let path = folder.path().join("file");
+        fs::write(&elsewhere, "untouched").expect("written");
+        symlink(&elsewhere, &path).expect("a link");
+        write_private(&path, b"one").expect("written");
+        write_private(&path, b"two").expect("written again");
+        assert_eq!(fs::read(&path).expect("read"), b"two");
+        assert_eq!(fs::read(&elsewhere).expect("read"), b"untouched");
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(
+            fs::read_dir(folder.path()).expect("a listing").count(),
+            2,
+            "no temporary file is left"
+        );
+        assert!(write_new(&path, b"three").is_err(), "a new file is new");
+    }
+
+    #[test]
+    fn appending_keeps_what_is_there_and_refuses_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a/b/file");
+        create_private_dir(path.parent().expect("a parent")).expect("made");
+        assert_eq!(mode(&folder.path().join("a")), 0o700);
+        for word in ["one ", "two"] {
+            append_private(&path)
+                .expect("opened")
+                .write_all(word.as_bytes())
+                .expect("written");
+        }
+        assert_eq!(fs::read(&path).expect("read"), b"one two");
+        let link = folder.path().join("link");
+        symlink(&path, &link).expect("a link");
+        assert!(append_private(&link).is_err());
+    }
+
+    #[test]
+    fn reading_stops_at_the_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        write_private(&path, b"12345").expect("written");
+        assert_eq!(read_limited(&path, 5).expect("read"), b"12345");
+        let said = read_limited(&path, 4).expect_err("too long");
+        assert_eq!(said.kind(), std::io::ErrorKind::FileTooLarge);
+        assert_eq!(said.to_string(), format!("read {}", path.display()));
+    }
+}

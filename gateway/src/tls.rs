@@ -1,16 +1,10 @@
-//! TLS configurations, both ways. (In the making.)
+//! TLS both ways: the leaves toward the boxes, the verification toward the world. The one place that builds its configurations.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+pub mod leaves;
+pub mod upstream;
 
-use rustls_pki_types::CertificateDer;
+pub use leaves::{LeafConfigs, LeafError};
+pub use upstream::{UpstreamCa, UpstreamCaFault, UpstreamTlsFault, Upstreams};
 
-/// The only roots of a grant's upstream.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct UpstreamCa(Arc<RootFile>);
-
-#[derive(PartialEq, Eq, Hash, Debug)]
-struct RootFile {
-    path: PathBuf,
-    certificates: Vec<CertificateDer<'static>>,
-}
+/// Spoken on both legs: bodies are streamed as HTTP/1.1, and WebSocket handshakes need it.
+const ALPN: &[u8] = b"http/1.1";

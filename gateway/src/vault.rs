@@ -1,11 +1,252 @@
-//! The vault: where a secret comes from. (In the making.)
+//! The vault: the real credentials, which exist in this process alone and are read when they are used.
 
+pub mod credential;
+pub mod source;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use box_spec::{CredentialKind, Provider};
+
+pub use credential::{Credential, SecretText};
+pub use source::{Malformed, SourceFault};
+
+use source::{FileStamp, Reading};
 
 /// Names a secret of the configuration.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SecretName(Arc<str>);
+
+/// One `[[secret]]`: whose it is, how it is used, where it comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SecretConfig {
+    pub name: SecretName,
+    pub provider: Provider,
+    pub kind: CredentialKind,
+    pub source: Source,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A variable of the gateway's environment, read once at start.
+    Env(String),
+    /// A file, read again whenever it changed.
+    File(PathBuf),
+}
+
+/// All secrets of the house.
+#[derive(Debug)]
+pub struct Vault {
+    entries: BTreeMap<SecretName, Entry>,
+    /// The names in the order of the configuration: of several for one provider the first is its credential.
+    order: Vec<SecretName>,
+}
+
+/// A credential that cannot be used now: an outage of the house, never policy. Names the secret and its source.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Outage {
+    #[error("secret {name}: the environment variable {variable} is not set")]
+    EnvUnset { name: SecretName, variable: String },
+    #[error("secret {name}: {fault}")]
+    File {
+        name: SecretName,
+        fault: SourceFault,
+    },
+    #[error("secret {name} is not configured")]
+    Unknown { name: SecretName },
+}
+
+/// A secret that is there and cannot be one: the house does not start with it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("secret {name}: {fault}")]
+pub struct VaultFault {
+    pub name: SecretName,
+    pub fault: SourceFault,
+}
+
+/// One secret as `gateway status` shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SecretStatus {
+    pub name: SecretName,
+    pub provider: Provider,
+    pub kind: CredentialKind,
+    pub outage: Option<Outage>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    provider: Provider,
+    kind: CredentialKind,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    Env {
+        variable: String,
+        credential: Option<Arc<Credential>>,
+    },
+    File {
+        path: PathBuf,
+        last: Mutex<Option<(FileStamp, Arc<Credential>)>>,
+    },
+}
+
+impl Vault {
+    /// Reads every secret once. One that is missing is no fault here (its grants answer with an outage); one that is malformed is.
+    pub fn open(secrets: Vec<SecretConfig>) -> Result<Self, Vec<VaultFault>> {
+        Self::open_with(secrets, |variable| std::env::var_os(variable))
+    }
+
+    /// The credential, as its source holds it now.
+    pub fn credential(&self, name: &SecretName) -> Result<Arc<Credential>, Outage> {
+        let entry = self
+            .entries
+            .get(name)
+            .ok_or_else(|| Outage::Unknown { name: name.clone() })?;
+        match &entry.held {
+            Held::Env {
+                variable,
+                credential,
+            } => credential.clone().ok_or_else(|| Outage::EnvUnset {
+                name: name.clone(),
+                variable: variable.clone(),
+            }),
+            Held::File { path, last } => {
+                entry.read_file(path, last).map_err(|fault| Outage::File {
+                    name: name.clone(),
+                    fault,
+                })
+            }
+        }
+    }
+
+    /// The kind of the first credential of a provider that can be used now.
+    #[must_use]
+    pub fn available(&self, provider: Provider) -> Option<CredentialKind> {
+        let usable = |name: &&SecretName| {
+            self.entries
+                .get(*name)
+                .is_some_and(|entry| entry.provider == provider)
+                && self.credential(name).is_ok()
+        };
+        self.order
+            .iter()
+            .find(usable)
+            .and_then(|name| self.entries.get(name))
+            .map(|entry| entry.kind)
+    }
+
+    /// Every secret and whether it can be used now. No value.
+    #[must_use]
+    pub fn status(&self) -> Vec<SecretStatus> {
+        let one = |name: &SecretName| {
+            let Entry {
+                provider,
+                kind,
+                held: _,
+            } = self.entries.get(name)?;
+            Some(SecretStatus {
+                name: name.clone(),
+                provider: *provider,
+                kind: *kind,
+                outage: self.credential(name).err(),
+            })
+        };
+        self.order.iter().filter_map(one).collect()
+    }
+
+    fn open_with(
+        secrets: Vec<SecretConfig>,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Vec<VaultFault>> {
+        let mut vault = Self {
+            entries: BTreeMap::new(),
+            order: Vec::new(),
+        };
+        let mut faults = Vec::new();
+        for SecretConfig {
+            name,
+            provider,
+            kind,
+            source,
+        } in secrets
+        {
+            match Entry::open(provider, kind, source, &env) {
+                Ok(entry) => {
+                    vault.order.push(name.clone());
+                    vault.entries.insert(name, entry);
+                }
+                Err(fault) => faults.push(VaultFault { name, fault }),
+            }
+        }
+        if faults.is_empty() {
+            Ok(vault)
+        } else {
+            Err(faults)
+        }
+    }
+}
+
+impl Entry {
+    fn open(
+        provider: Provider,
+        kind: CredentialKind,
+        source: Source,
+        env: &impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, SourceFault> {
+        let held = match source {
+            Source::Env(variable) => {
+                let text = source::from_env(&variable, env(&variable))?;
+                Held::Env {
+                    credential: text.map(|text| Arc::new(Credential::new(provider, kind, text))),
+                    variable,
+                }
+            }
+            Source::File(path) => {
+                let held = match source::read(&path) {
+                    Ok(Reading { text, stamp }) => {
+                        Some((stamp, Arc::new(Credential::new(provider, kind, text))))
+                    }
+                    Err(SourceFault::Missing(_)) => None,
+                    Err(fault) => return Err(fault),
+                };
+                Held::File {
+                    path,
+                    last: Mutex::new(held),
+                }
+            }
+        };
+        Ok(Self {
+            provider,
+            kind,
+            held,
+        })
+    }
+
+    /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing.
+    fn read_file(
+        &self,
+        path: &Path,
+        last: &Mutex<Option<(FileStamp, Arc<Credential>)>>,
+    ) -> Result<Arc<Credential>, SourceFault> {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = source::stamp(path)?;
+        if let Some((seen, credential)) = &*last
+            && seen.is_same(&stamp)
+        {
+            return Ok(Arc::clone(credential));
+        }
+        *last = None;
+        let Reading { text, stamp } = source::read(path)?;
+        let credential = Arc::new(Credential::new(self.provider, self.kind, text));
+        *last = Some((stamp, Arc::clone(&credential)));
+        Ok(credential)
+    }
+}
 
 impl SecretName {
     #[must_use]
@@ -22,5 +263,127 @@ impl SecretName {
 impl fmt::Display for SecretName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::path::Path;
+
+    use box_spec::{CredentialKind, Provider};
+
+    use super::{
+        Malformed, Outage, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault,
+    };
+
+    fn secret(source: Source) -> Vec<SecretConfig> {
+        vec![SecretConfig {
+            name: SecretName::new("model"),
+            provider: Provider::Anthropic,
+            kind: CredentialKind::Login,
+            source,
+        }]
+    }
+
+    fn with_env(value: Option<&str>) -> Result<Vault, Vec<VaultFault>> {
+        let value = value.map(OsString::from);
+        Vault::open_with(secret(Source::Env("KEY".to_owned())), move |_| {
+            value.clone()
+        })
+    }
+
+    fn with_file(path: &Path) -> Result<Vault, Vec<VaultFault>> {
+        Vault::open(secret(Source::File(path.to_owned())))
+    }
+
+    fn value(vault: &Vault) -> Result<String, Outage> {
+        vault
+            .credential(&SecretName::new("model"))
+            .map(|credential| credential.expose().to_owned())
+    }
+
+    #[test]
+    fn a_missing_secret_is_an_outage_and_a_malformed_one_a_fault() {
+        assert_eq!(
+            value(&with_env(Some("sk-real\n")).expect("opened")).as_deref(),
+            Ok("sk-real")
+        );
+        for unset in [None, Some("")] {
+            let vault = with_env(unset).expect("opened");
+            assert!(matches!(value(&vault), Err(Outage::EnvUnset { .. })));
+            assert_eq!(vault.available(Provider::Anthropic), None);
+        }
+        let faults = with_env(Some("sk-\nreal")).expect_err("a fault");
+        assert_eq!(
+            faults[0].fault,
+            SourceFault::Env("KEY".to_owned(), Malformed::Inner)
+        );
+        assert_eq!(
+            faults[0].to_string(),
+            "secret model: the environment variable KEY holds a control character or a space inside the value"
+        );
+    }
+
+    #[test]
+    fn a_replaced_file_is_read_again_and_a_spoiled_one_gives_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("secret");
+        let vault = with_file(&path).expect("a missing file is no fault");
+        assert!(matches!(
+            value(&vault),
+            Err(Outage::File {
+                fault: SourceFault::Missing(_),
+                ..
+            })
+        ));
+        for text in ["sk-one\n", "sk-two\r\n", " sk-six\t"] {
+            crate::files::write_private(&path, text.as_bytes()).expect("written");
+            assert_eq!(value(&vault).as_deref(), Ok(text.trim()), "replaced");
+        }
+        // In place, of the same length, within the same tick of the clock.
+        fs::write(&path, " sk-ten\t").expect("written");
+        assert_eq!(value(&vault).as_deref(), Ok("sk-ten"));
+        assert_eq!(
+            vault.available(Provider::Anthropic),
+            Some(CredentialKind::Login)
+        );
+        fs::write(&path, "").expect("written");
+        assert!(matches!(
+            value(&vault),
+            Err(Outage::File {
+                fault: SourceFault::File(_, Malformed::Empty),
+                ..
+            })
+        ));
+        assert_eq!(vault.available(Provider::Anthropic), None);
+        assert!(vault.status()[0].outage.is_some());
+    }
+
+    #[test]
+    fn the_first_usable_secret_of_a_provider_is_its_credential() {
+        let key = SecretConfig {
+            name: SecretName::new("key"),
+            kind: CredentialKind::ApiKey,
+            ..secret(Source::Env("KEY".to_owned())).remove(0)
+        };
+        let mut both = secret(Source::Env("LOGIN".to_owned()));
+        both.push(key);
+        let vault = Vault::open_with(both, |variable| {
+            (variable == "KEY").then(|| OsString::from("sk"))
+        })
+        .expect("opened");
+        assert_eq!(
+            vault.available(Provider::Anthropic),
+            Some(CredentialKind::ApiKey)
+        );
+        assert_eq!(vault.available(Provider::Openai), None);
+    }
+
+    #[test]
+    fn nothing_prints_a_value() {
+        let vault = with_env(Some("sk-real-9")).expect("opened");
+        assert!(!format!("{vault:?}").contains("sk-real-9"));
     }
 }
