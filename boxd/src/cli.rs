@@ -1,0 +1,111 @@
+//! The command line. What it says is checked by [`crate::inputs`]; clap's own exit codes never reach the caller.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The entrypoint of a box: runs one agent, governed by the house.
+#[derive(Parser, Debug)]
+#[command(name = "boxd", version, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) deed: Deed,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Deed {
+    /// Claims a run, starts the agent with one prompt, and reports how it ended.
+    Run(Box<RunArguments>),
+    /// Prints the version of boxd.
+    Version,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    /// pi, claude or codex; without it the agent that the house names for this box.
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// What to print: the agent's own bytes, or the answer alone (the default on a terminal).
+    #[arg(long, value_enum)]
+    pub(crate) output: Option<Output>,
+    /// The door's socket. Also BOXGATE_DOOR; by default /run/boxgate/door/door.sock.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) door: Option<PathBuf>,
+    /// Where the agent's home and the transcripts are kept. Also BOXGATE_SESSION; by default /session, else ~/.boxgate.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) session: Option<PathBuf>,
+    /// One more variable for the agent, NAME=VALUE. Repeatable. Names that the launch sets are refused.
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Runs although the box has a network of its own: what the agent sends there is neither judged nor recorded.
+    #[arg(long)]
+    pub(crate) unsafe_open_network: bool,
+    /// The prompt, where it begins with a dash.
+    #[arg(long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) prompt_option: Option<String>,
+    /// A file that holds the prompt; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prompt_file: Option<PathBuf>,
+    /// The prompt.
+    pub(crate) prompt: Option<String>,
+    /// Arguments for the agent, after `--`.
+    #[arg(last = true, value_name = "AGENT-ARGS")]
+    pub(crate) agent_arguments: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Output {
+    Native,
+    Text,
+}
+
+impl Cli {
+    /// Reads the arguments; help and errors are printed here and end the program.
+    pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitCode> {
+        Self::try_parse_from(arguments).map_err(|told| {
+            let code = if told.use_stderr() { 64 } else { 0 };
+            let _ = told.print();
+            ExitCode::from(code)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, Deed, RunArguments};
+
+    fn read(arguments: &[&str]) -> Option<RunArguments> {
+        let arguments = ["boxd", "run"].iter().chain(arguments).map(Into::into);
+        match Cli::read(arguments).ok()?.deed {
+            Deed::Run(run) => Some(*run),
+            Deed::Version => None,
+        }
+    }
+
+    #[test]
+    fn a_prompt_and_the_agents_own_arguments_are_told_apart() {
+        let run = read(&["--agent", "claude", "say hi", "--", "--model", "x"]).expect("good");
+        assert_eq!(run.prompt.as_deref(), Some("say hi"));
+        assert_eq!(run.agent_arguments, ["--model", "x"]);
+    }
+
+    #[test]
+    fn a_prompt_that_begins_with_a_dash_has_an_option_of_its_own() {
+        assert_eq!(
+            read(&["--prompt=--help me"])
+                .expect("good")
+                .prompt_option
+                .as_deref(),
+            Some("--help me")
+        );
+        for bad in [
+            &["--help-me"][..],
+            &["--agnet=claude", "hi"],
+            &["one", "two"],
+        ] {
+            assert!(read(bad).is_none(), "{bad:?}");
+        }
+    }
+}

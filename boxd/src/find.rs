@@ -1,0 +1,222 @@
+//! Finding the agent's program: a documented order of folders, and within an npm tree the native program.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use box_spec::Agent;
+use nix::unistd::{AccessFlags, access};
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::agent;
+
+/// A program that can be started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) program: PathBuf,
+    /// From the `package.json` that it belongs to.
+    pub(crate) version: Option<String>,
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum FindFault {
+    #[error(
+        "{agent} is not in this box; tried {tried}; install it, or name its folder by BOXGATE_AGENT_PATH"
+    )]
+    NotFound { agent: Agent, tried: String },
+    #[error("{agent} at {path} is not executable")]
+    NotExecutable { agent: Agent, path: String },
+}
+
+impl FindFault {
+    pub(crate) const fn code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+        }
+    }
+}
+
+/// Looks in the folders of BOXGATE_AGENT_PATH, of PATH, and in the usual places, in this order.
+pub(crate) fn find(
+    agent: Agent,
+    first: &[PathBuf],
+    path: Option<&OsStr>,
+) -> Result<Found, FindFault> {
+    let on_path = path
+        .map(|path| std::env::split_paths(path).collect::<Vec<_>>())
+        .unwrap_or_default();
+    let usual = USUAL.iter().map(PathBuf::from);
+    let folders = first
+        .iter()
+        .cloned()
+        .chain(on_path)
+        .chain(usual)
+        .filter(|folder| folder.is_absolute());
+    let mut tried: Vec<String> = Vec::new();
+    let mut barred = None;
+    for folder in folders {
+        let candidate = folder.join(agent.as_str());
+        let shown = candidate.display().to_string();
+        if tried.contains(&shown) {
+            continue;
+        }
+        match program_at(agent, &candidate) {
+            Candidate::Good(found) => return Ok(found),
+            Candidate::Barred(path) => barred = barred.or(Some(path)),
+            Candidate::Missing => {}
+        }
+        tried.push(shown);
+    }
+    Err(match barred {
+        Some(path) => FindFault::NotExecutable {
+            agent,
+            path: path.display().to_string(),
+        },
+        None => FindFault::NotFound {
+            agent,
+            tried: tried.join(", "),
+        },
+    })
+}
+
+enum Candidate {
+    Good(Found),
+    Barred(PathBuf),
+    Missing,
+}
+
+/// The program behind a name in a folder. In an npm tree the package's own entry may be a stub that only an install
+/// script would have replaced, so the native program beside it is taken where there is one.
+fn program_at(agent: Agent, candidate: &Path) -> Candidate {
+    let Ok(real) = candidate.canonicalize() else {
+        return Candidate::Missing;
+    };
+    if !real.is_file() {
+        return Candidate::Missing;
+    }
+    let package = real
+        .ancestors()
+        .find(|folder| folder.ends_with(agent::package(agent)));
+    let version = package.and_then(version_of);
+    if let Some(program) = package.and_then(|package| native_program(agent, package)) {
+        return Candidate::Good(Found { program, version });
+    }
+    match is_executable(&real) {
+        // Started by the name it was found under, so that a program that looks at its own name sees the usual one.
+        true => Candidate::Good(Found {
+            program: candidate.to_owned(),
+            version,
+        }),
+        false => Candidate::Barred(real),
+    }
+}
+
+fn native_program(agent: Agent, package: &Path) -> Option<PathBuf> {
+    let depth = Path::new(agent::package(agent)).components().count();
+    let hoisted = package.ancestors().nth(depth)?;
+    let nested = package.join("node_modules");
+    let programs = agent::native_programs(agent).into_iter();
+    let places = programs.flat_map(|(name, file)| {
+        [hoisted, nested.as_path()].map(|modules| modules.join(&name).join(file))
+    });
+    places
+        .into_iter()
+        .find(|program| program.is_file() && is_executable(program))
+}
+
+fn is_executable(program: &Path) -> bool {
+    access(program, AccessFlags::X_OK).is_ok()
+}
+
+fn version_of(package: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Manifest {
+        version: String,
+    }
+    let path = package.join("package.json");
+    let size = path.metadata().ok().filter(|found| found.is_file())?.len();
+    let text = if size <= MANIFEST_LIMIT {
+        std::fs::read(path).ok()?
+    } else {
+        return None;
+    };
+    let manifest: Manifest = serde_json::from_slice(&text).ok()?;
+    (manifest.version.len() <= 64).then_some(manifest.version)
+}
+
+const USUAL: [&str; 4] = [
+    "/usr/local/bin",
+    "/usr/bin",
+    "/opt/boxgate/agents/node_modules/.bin",
+    "/usr/local/lib/node_modules/.bin",
+];
+const MANIFEST_LIMIT: u64 = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    use box_spec::Agent;
+
+    use super::{FindFault, find};
+
+    fn put(path: &Path, mode: u32) {
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        std::fs::File::create(path).expect("a file");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+
+    #[test]
+    fn the_native_program_of_an_npm_tree_is_preferred_to_the_stub() {
+        let tree = tempfile::tempdir().expect("a folder");
+        let modules = tree
+            .path()
+            .canonicalize()
+            .expect("real")
+            .join("node_modules");
+        let stub = modules.join("@anthropic-ai/claude-code/bin/claude.exe");
+        put(&stub, 0o755);
+        let manifest = modules.join("@anthropic-ai/claude-code/package.json");
+        std::fs::write(manifest, r#"{"name":"x","version":"2.1.332"}"#).expect("written");
+        std::fs::create_dir_all(modules.join(".bin")).expect("folders");
+        symlink(&stub, modules.join(".bin/claude")).expect("a link");
+        let first = [modules.join(".bin")];
+        let found = find(Agent::Claude, &first, None).expect("found");
+        assert_eq!(found.program, modules.join(".bin/claude"));
+        let name = if cfg!(target_arch = "aarch64") {
+            "arm64"
+        } else {
+            "x64"
+        };
+        let native = modules.join(format!("@anthropic-ai/claude-code-linux-{name}/claude"));
+        put(&native, 0o755);
+        let found = find(Agent::Claude, &first, None).expect("found");
+        assert_eq!(
+            (found.program, found.version.as_deref()),
+            (native, Some("2.1.332"))
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_told_apart_from_what_cannot_be_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = [folder.path().to_owned()];
+        let missing = find(Agent::Pi, &first, None).expect_err("none");
+        assert!(
+            missing.code() == 127
+                && missing
+                    .to_string()
+                    .contains(&folder.path().display().to_string()),
+            "{missing}"
+        );
+        put(&folder.path().join("pi"), 0o644);
+        // Root may read and write everything, but runs only what has an x somewhere.
+        let barred = find(Agent::Pi, &first, None).expect_err("none");
+        assert!(
+            matches!(barred, FindFault::NotExecutable { .. }),
+            "{barred}"
+        );
+    }
+}

@@ -1,0 +1,298 @@
+//! What the caller wants, from arguments and environment: read once, checked, and not looked at again.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use box_spec::{Agent, Fingerprint};
+use shim::Door;
+use thiserror::Error;
+
+use crate::cli::{Output, RunArguments};
+use crate::environment::{self, Variables};
+use crate::{agent, sys};
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Inputs {
+    Run(Box<Wanted>),
+    /// `boxd run --agent A -- --version`: no claim, no token, no file.
+    AgentVersion(WantedVersion),
+}
+
+/// One run, as the caller asked for it.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) agent: Option<Agent>,
+    pub(crate) prompt: String,
+    pub(crate) agent_arguments: Vec<String>,
+    pub(crate) output: Output,
+    pub(crate) door: Door,
+    pub(crate) session: PathBuf,
+    /// Where the agent works; `None` where that is not known.
+    pub(crate) workspace: Option<PathBuf>,
+    /// The house that this box belongs to, where it is pinned.
+    pub(crate) house: Option<Fingerprint>,
+    pub(crate) agent_path: Vec<PathBuf>,
+    /// The caller's environment, scrubbed.
+    pub(crate) variables: Variables,
+    /// What `--env` adds.
+    pub(crate) extra: Variables,
+    pub(crate) unsafe_open_network: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct WantedVersion {
+    pub(crate) agent: Agent,
+    pub(crate) agent_path: Vec<PathBuf>,
+    pub(crate) variables: Variables,
+}
+
+/// What is wrong with the arguments or the environment: exit code 64.
+#[derive(Debug, Error)]
+pub(crate) enum InputFault {
+    #[error("{0}")]
+    Agent(#[from] box_spec::agent::UnknownAgent),
+    #[error("{0} is not supported by this version of boxd yet: choose claude")]
+    AgentNotYet(Agent),
+    #[error("--version needs --agent: pi, claude or codex")]
+    VersionOfWhat,
+    #[error("no prompt: give it as an argument, by --prompt=TEXT or by --prompt-file FILE")]
+    NoPrompt,
+    #[error("more than one prompt: give it as an argument, by --prompt or by --prompt-file")]
+    ManyPrompts,
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error("the prompt has a NUL character or is not UTF-8")]
+    PromptText,
+    #[error("the prompt is longer than 16 MiB")]
+    PromptLength,
+    #[error("read prompt {path}")]
+    PromptFile {
+        path: String,
+        source: std::io::Error,
+    },
+    #[error(
+        "the variable {0} is not known: boxd reads BOXGATE_DOOR, BOXGATE_SESSION, BOXGATE_HOUSE and BOXGATE_AGENT_PATH"
+    )]
+    UnknownVariable(String),
+    #[error("the variable {0} is reserved: the launch sets it")]
+    Reserved(String),
+    #[error("--env takes NAME=VALUE")]
+    NotAVariable,
+    #[error("BOXGATE_HOUSE: {0}")]
+    House(box_spec::NameFault),
+    #[error("{what} must be an absolute path")]
+    Relative { what: &'static str },
+    #[error("no folder for the session: there is no /session and no HOME; give --session DIR")]
+    NoSession,
+    #[error("{0}")]
+    AgentArgument(#[from] agent::ArgumentRefused),
+}
+
+/// Takes a copy of the environment and wipes the original, which other processes may be able to read.
+pub(crate) fn take_environment() -> BTreeMap<OsString, OsString> {
+    let taken = std::env::vars_os().collect();
+    sys::wipe_environment();
+    taken
+}
+
+impl Inputs {
+    pub(crate) fn new(
+        arguments: Box<RunArguments>,
+        given: BTreeMap<OsString, OsString>,
+    ) -> Result<Self, InputFault> {
+        let mut given = given;
+        let own = OwnVariables::take(&mut given)?;
+        let agent = arguments
+            .agent
+            .as_deref()
+            .map(str::parse::<Agent>)
+            .transpose()?;
+        let variables = environment::scrub(given);
+        if asks_for_version(&arguments) {
+            let agent = agent.ok_or(InputFault::VersionOfWhat)?;
+            let agent_path = own.agent_path;
+            return Ok(Self::AgentVersion(WantedVersion {
+                agent,
+                agent_path,
+                variables,
+            }));
+        }
+        if let Some(agent) = agent {
+            if agent != Agent::Claude {
+                return Err(InputFault::AgentNotYet(agent));
+            }
+            agent::check_arguments(agent, &arguments.agent_arguments)?;
+        }
+        let output = arguments.output.unwrap_or_else(default_output);
+        let door = arguments
+            .door
+            .clone()
+            .or(own.door)
+            .unwrap_or_else(|| PathBuf::from(DOOR));
+        let session = session_of(arguments.session.clone().or(own.session), &variables)?;
+        let extra = extra_variables(&arguments.env)?;
+        Ok(Self::Run(Box::new(Wanted {
+            agent,
+            prompt: prompt_of(&arguments)?,
+            output,
+            door: Door::at(absolute(door, "--door")?),
+            session: absolute(session, "--session")?,
+            workspace: std::env::current_dir().ok(),
+            house: own.house,
+            agent_path: own.agent_path,
+            variables,
+            extra,
+            unsafe_open_network: arguments.unsafe_open_network,
+            agent_arguments: arguments.agent_arguments,
+        })))
+    }
+}
+
+/// The variables that boxd itself reads.
+#[derive(Default)]
+struct OwnVariables {
+    door: Option<PathBuf>,
+    session: Option<PathBuf>,
+    house: Option<Fingerprint>,
+    agent_path: Vec<PathBuf>,
+}
+
+impl OwnVariables {
+    /// Takes them out of `given`. One that is set but empty counts as not set, as compose files write it.
+    fn take(given: &mut BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
+        let mut own = Self::default();
+        let names: Vec<OsString> = given
+            .keys()
+            .filter(|name| environment::is_own(name))
+            .cloned()
+            .collect();
+        for name in names {
+            let value = given.remove(&name).filter(|value| !value.is_empty());
+            let shown = name.to_string_lossy().into_owned();
+            match (shown.as_str(), value) {
+                ("BOXGATE_DOOR", value) => own.door = value.map(PathBuf::from),
+                ("BOXGATE_SESSION", value) => own.session = value.map(PathBuf::from),
+                ("BOXGATE_HOUSE", Some(value)) => {
+                    own.house = Some(value.to_string_lossy().parse().map_err(InputFault::House)?);
+                }
+                ("BOXGATE_AGENT_PATH", Some(value)) => {
+                    own.agent_path = std::env::split_paths(&value).collect()
+                }
+                ("BOXGATE_HOUSE" | "BOXGATE_AGENT_PATH", None) => {}
+                _ => return Err(InputFault::UnknownVariable(shown)),
+            }
+        }
+        match own.agent_path.iter().all(|path| path.is_absolute()) {
+            true => Ok(own),
+            false => Err(InputFault::Relative {
+                what: "BOXGATE_AGENT_PATH",
+            }),
+        }
+    }
+}
+
+fn asks_for_version(arguments: &RunArguments) -> bool {
+    let no_prompt = arguments.prompt.is_none()
+        && arguments.prompt_option.is_none()
+        && arguments.prompt_file.is_none();
+    no_prompt && arguments.agent_arguments == ["--version"]
+}
+
+fn default_output() -> Output {
+    if std::io::stdout().is_terminal() {
+        Output::Text
+    } else {
+        Output::Native
+    }
+}
+
+fn absolute(path: PathBuf, what: &'static str) -> Result<PathBuf, InputFault> {
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(InputFault::Relative { what })
+    }
+}
+
+fn session_of(given: Option<PathBuf>, variables: &Variables) -> Result<PathBuf, InputFault> {
+    let standing = || Some(PathBuf::from(SESSION)).filter(|path| path.is_dir());
+    let at_home = || {
+        variables
+            .get("HOME")
+            .filter(|home| !home.is_empty())
+            .map(|home| Path::new(home).join(".boxgate"))
+    };
+    given
+        .or_else(standing)
+        .or_else(at_home)
+        .ok_or(InputFault::NoSession)
+}
+
+fn extra_variables(given: &[String]) -> Result<Variables, InputFault> {
+    let mut extra = Variables::default();
+    for entry in given {
+        let (name, value) = entry
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or(InputFault::NotAVariable)?;
+        if environment::is_reserved(name) {
+            return Err(InputFault::Reserved(name.to_owned()));
+        }
+        extra.set(name, value);
+    }
+    Ok(extra)
+}
+
+fn prompt_of(arguments: &RunArguments) -> Result<String, InputFault> {
+    let prompt = match (
+        &arguments.prompt,
+        &arguments.prompt_option,
+        &arguments.prompt_file,
+    ) {
+        (Some(text), None, None) | (None, Some(text), None) => text.clone(),
+        (None, None, Some(file)) => prompt_file(file)?,
+        (None, None, None) => return Err(InputFault::NoPrompt),
+        _ => return Err(InputFault::ManyPrompts),
+    };
+    if prompt.trim().is_empty() {
+        return Err(InputFault::EmptyPrompt);
+    }
+    if prompt.contains('\0') {
+        Err(InputFault::PromptText)
+    } else {
+        Ok(prompt)
+    }
+}
+
+fn prompt_file(path: &Path) -> Result<String, InputFault> {
+    let fault = |source| InputFault::PromptFile {
+        path: path.display().to_string(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    let count = if path.as_os_str() == "-" {
+        std::io::stdin()
+            .lock()
+            .take(PROMPT_LIMIT + 1)
+            .read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path)
+            .map_err(fault)?
+            .take(PROMPT_LIMIT + 1)
+            .read_to_end(&mut bytes)
+    };
+    if count.map_err(fault)? as u64 > PROMPT_LIMIT {
+        return Err(InputFault::PromptLength);
+    }
+    OsString::from_vec(bytes)
+        .into_string()
+        .map_err(|_| InputFault::PromptText)
+}
+
+const DOOR: &str = "/run/boxgate/door/door.sock";
+const SESSION: &str = "/session";
+const PROMPT_LIMIT: u64 = 16 * 1024 * 1024;

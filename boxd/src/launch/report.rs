@@ -1,0 +1,204 @@
+//! Report: tell the house how the run ended, print the answer where text was asked for, and give the exit code.
+
+use std::io::Write;
+use std::time::Duration;
+
+use box_spec::FromBox;
+use box_spec::report::{EndedBy, Report, RunVerdict, Settled, StdoutRecord};
+use jiff::Timestamp;
+use tokio::time::timeout;
+
+use super::claim::{Held, Told};
+use crate::agent::Answer;
+use crate::cli::Output;
+use crate::inputs::Wanted;
+use crate::say;
+
+/// What became of a run.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) by: EndedBy,
+    pub(super) exit_code: u8,
+    pub(super) signal: Option<i32>,
+    pub(super) agent_spoke: bool,
+    pub(super) error: Option<String>,
+    pub(super) stdout: StdoutRecord,
+    pub(super) answer: Option<Answer>,
+    pub(super) orphans: u32,
+    pub(super) lingered: bool,
+    pub(super) agent_version: Option<String>,
+}
+
+impl Ended {
+    /// The end of a run whose agent never started.
+    pub(super) fn without_agent(exit_code: u8, error: &str) -> Self {
+        Self {
+            exit_code,
+            error: Some(error.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for Ended {
+    fn default() -> Self {
+        Self {
+            by: EndedBy::Error,
+            exit_code: 70,
+            signal: None,
+            agent_spoke: false,
+            error: None,
+            stdout: StdoutRecord {
+                bytes: 0,
+                sha256: EMPTY.to_owned(),
+                kept: false,
+            },
+            answer: None,
+            orphans: 0,
+            lingered: false,
+            agent_version: None,
+        }
+    }
+}
+
+/// Gives the report and waits for the house to settle it.
+pub(super) async fn report(wanted: &Wanted, mut held: Held, ended: Ended, started: String) -> u8 {
+    if wanted.output == Output::Text {
+        print_answer(ended.answer.as_ref());
+    }
+    let exit_code = ended.exit_code;
+    held.say(FromBox::Report(report_of(ended, started))).await;
+    match timeout(SETTLE, settled(&mut held)).await {
+        Ok(Ok(settled)) => {
+            if let RunVerdict::Failed(why) | RunVerdict::Lost(why) = &settled.verdict {
+                say::line(&format!("the house's verdict: failed: {why}"));
+            }
+            exit_code
+        }
+        Ok(Err(why)) => unreported(exit_code, &why),
+        Err(_) => unreported(exit_code, "the house does not answer"),
+    }
+}
+
+/// The exit code for an end by a signal.
+pub(super) fn code_of_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+/// The time as reports carry it.
+pub(super) fn now() -> String {
+    Timestamp::now().to_string()
+}
+
+fn report_of(ended: Ended, started: String) -> Report {
+    let Ended {
+        by,
+        exit_code,
+        signal,
+        agent_spoke,
+        error,
+        stdout,
+        answer,
+        orphans,
+        lingered,
+        agent_version,
+    } = ended;
+    let agent_error = answer
+        .filter(|answer| answer.is_error)
+        .map(|answer| answer.text);
+    let short = |text: String| say::cut(&text, TEXT_LIMIT).to_owned();
+    Report {
+        ended_by: by,
+        exit_code,
+        signal,
+        agent_spoke,
+        agent_error: agent_error.map(short),
+        error: error.map(short),
+        stdout,
+        orphans,
+        lingered,
+        agent_version,
+        started,
+        ended: now(),
+    }
+}
+
+async fn settled(held: &mut Held) -> Result<Settled, String> {
+    loop {
+        match held.told().await {
+            Told::Settled(settled) => return Ok(settled),
+            Told::Lost(why) => return Err(why),
+            Told::Cut(_) | Told::Go | Told::Unproven(_) => {}
+        }
+    }
+}
+
+/// Success that nobody recorded is none; any other code says more than this one would.
+fn unreported(exit_code: u8, why: &str) -> u8 {
+    say::line(&format!("the report could not be given: {why}"));
+    if exit_code == 0 {
+        UNREPORTED
+    } else {
+        exit_code
+    }
+}
+
+/// The answer alone on standard output; what the agent says went wrong on standard error.
+fn print_answer(answer: Option<&Answer>) {
+    let outcome = match answer {
+        Some(answer) if answer.is_error => writeln!(std::io::stderr().lock(), "{}", answer.text),
+        Some(answer) => writeln!(std::io::stdout().lock(), "{}", answer.text),
+        None => Ok(()),
+    };
+    if let Err(fault) = outcome {
+        say::line(&format!("print the answer: {fault}"));
+    }
+}
+
+/// For the house to write the report down.
+const SETTLE: Duration = Duration::from_secs(5);
+const UNREPORTED: u8 = 74;
+/// Of a text in a report, in bytes.
+const TEXT_LIMIT: usize = 500;
+/// SHA-256 of nothing.
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+#[cfg(test)]
+mod tests {
+    use super::{Ended, code_of_signal, report_of, unreported};
+    use crate::agent::Answer;
+
+    #[test]
+    fn a_success_that_was_not_recorded_is_74_and_nothing_else_is() {
+        assert_eq!(
+            [0, 1, 124, 137].map(|code| unreported(code, "test")),
+            [74, 1, 124, 137]
+        );
+    }
+
+    #[test]
+    fn texts_of_a_report_are_short_and_whole_characters() {
+        let text = "é".repeat(400);
+        let answer = Some(Answer {
+            text: text.clone(),
+            is_error: true,
+        });
+        let report = report_of(
+            Ended {
+                answer,
+                error: Some(text),
+                exit_code: 0,
+                agent_spoke: true,
+                ..Ended::default()
+            },
+            String::new(),
+        );
+        assert_eq!(report.agent_error.expect("an error").len(), 500);
+        assert_eq!(report.error.expect("an error").len(), 500);
+    }
+
+    #[test]
+    fn a_signal_is_128_and_its_number() {
+        assert_eq!([1, 9, 15].map(code_of_signal), [129, 137, 143]);
+    }
+}

@@ -1,0 +1,180 @@
+//! Seed: write what the agent finds when it starts. Everything is written at every launch.
+
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, access, geteuid};
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::claim::Claimed;
+use crate::agent::{self, Content, Place, Plan, PlanFault, PlannedFile, Task};
+use crate::files::{FileFault, Folder};
+use crate::find::{self, FindFault, Found};
+use crate::inputs::Wanted;
+use crate::{say, trust};
+
+/// All that is ready before the agent starts, but the shim.
+#[derive(Debug)]
+pub(super) struct Seeded {
+    pub(super) found: Found,
+    pub(super) plan: Plan,
+    pub(super) home: PathBuf,
+    pub(super) ca: PathBuf,
+    pub(super) bundle: PathBuf,
+    pub(super) workspace: Option<PathBuf>,
+    /// Where this run's transcript goes.
+    pub(super) record: Folder,
+}
+
+#[derive(Debug, Error)]
+pub(super) enum SeedFault {
+    #[error(transparent)]
+    Find(#[from] FindFault),
+    #[error(transparent)]
+    Plan(#[from] PlanFault),
+    #[error(transparent)]
+    File(#[from] FileFault),
+}
+
+impl SeedFault {
+    pub(super) const fn code(&self) -> u8 {
+        match self {
+            Self::Find(fault) => fault.code(),
+            Self::Plan(fault) => fault.code(),
+            Self::File(_) => 73,
+        }
+    }
+}
+
+/// Finds the agent and writes its files.
+pub(super) fn seed(wanted: &Wanted, claimed: &Claimed) -> Result<Seeded, SeedFault> {
+    let spec = &claimed.spec;
+    let found = find::find(spec.agent, &wanted.agent_path, wanted.variables.get("PATH"))?;
+    let session = Folder::open_or_make(&wanted.session)?;
+    let agent_home = session.inner(spec.agent.as_str())?;
+    let plan = agent::plan(
+        spec.agent,
+        &Task {
+            prompt: &wanted.prompt,
+            arguments: &wanted.agent_arguments,
+            sentinels: &spec.sentinels,
+            home: agent_home.path(),
+            uid: geteuid().as_raw(),
+            sandbox_is_set: wanted.variables.get("IS_SANDBOX").is_some()
+                || wanted.extra.get("IS_SANDBOX").is_some(),
+        },
+    )?;
+    let home = home_of(wanted, &session)?;
+    for file in &plan.files {
+        let folder = match file.place {
+            Place::AgentHome => &agent_home,
+            Place::UserHome => &home,
+        };
+        put(folder, file)?;
+    }
+    let (ca, bundle) = write_trust(&session, &spec.ca_pem)?;
+    let record = session.inner("runs")?.inner(spec.run.as_str())?;
+    let home = home.path().to_owned();
+    let workspace = wanted.workspace.clone();
+    Ok(Seeded {
+        found,
+        plan,
+        home,
+        ca,
+        bundle,
+        workspace,
+        record,
+    })
+}
+
+/// The user's `HOME` where it can be written to, else one in the session.
+fn home_of(wanted: &Wanted, session: &Folder) -> Result<Folder, FileFault> {
+    let given = wanted.variables.get("HOME").map(Path::new);
+    let may_write = AccessFlags::W_OK | AccessFlags::X_OK;
+    let usable = given
+        .filter(|home| home.is_absolute() && home.is_dir() && access(*home, may_write).is_ok());
+    usable.map_or_else(|| session.inner("home"), Folder::open)
+}
+
+fn put(folder: &Folder, file: &PlannedFile) -> Result<(), FileFault> {
+    match &file.content {
+        Content::Whole(text) => folder.write(file.name, text.as_bytes()).map(drop),
+        Content::Absent => folder.remove(file.name),
+        Content::Merged { key, value } => merge(folder, file.name, key, *value),
+    }
+}
+
+/// Sets one key of a JSON object and leaves the rest. A file that is no JSON object is the user's affair: it stays.
+fn merge(folder: &Folder, name: &str, key: &str, value: bool) -> Result<(), FileFault> {
+    let found = folder
+        .read(name, MERGE_LIMIT)?
+        .filter(|bytes| !bytes.is_empty());
+    let mut object = match found
+        .as_deref()
+        .map(serde_json::from_slice::<Map<String, Value>>)
+    {
+        None => Map::new(),
+        Some(Ok(object)) => object,
+        Some(Err(_)) => {
+            say::line(&format!(
+                "{} is no JSON object: left as it is",
+                folder.path().join(name).display()
+            ));
+            return Ok(());
+        }
+    };
+    if object.get(key) == Some(&Value::Bool(value)) {
+        return Ok(());
+    }
+    object.insert(key.to_owned(), Value::Bool(value));
+    folder
+        .write(name, Value::Object(object).to_string().as_bytes())
+        .map(drop)
+}
+
+/// The house's certificate alone, and the bundle.
+fn write_trust(session: &Folder, ca_pem: &str) -> Result<(PathBuf, PathBuf), FileFault> {
+    let folder = session.inner("trust")?;
+    let ca = folder.write("ca.pem", ca_pem.as_bytes())?;
+    let bundle = trust::bundle(ca_pem).unwrap_or_else(|| {
+        say::line(&"WARNING: this image has no roots of its own: clients trust the house's certificate alone");
+        ca_pem.to_owned()
+    });
+    let bundle = folder.write("bundle.pem", bundle.as_bytes())?;
+    Ok((ca, bundle))
+}
+
+/// A file that is cut here does not parse, and so it stays.
+const MERGE_LIMIT: u64 = 16 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::merge;
+    use crate::files::Folder;
+
+    #[test]
+    fn a_users_file_keeps_all_that_it_says() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = Folder::open(place.path()).expect("open");
+        let path = place.path().join(".claude.json");
+        for (before, after) in [
+            (r#"{"a":1}"#, r#"{"a":1,"done":true}"#),
+            (r#"{ "done": true, "a": 1 }"#, r#"{ "done": true, "a": 1 }"#),
+            (r#"{"done":false}"#, r#"{"done":true}"#),
+            ("{\"cut", "{\"cut"),
+            ("[]", "[]"),
+            ("", r#"{"done":true}"#),
+        ] {
+            std::fs::write(&path, before).expect("written");
+            merge(&folder, ".claude.json", "done", true).expect("merged");
+            assert_eq!(
+                std::fs::read_to_string(&path).expect("read"),
+                after,
+                "{before:?}"
+            );
+        }
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::create_dir(&path).expect("a folder");
+        assert!(merge(&folder, ".claude.json", "done", true).is_err());
+    }
+}

@@ -1,0 +1,110 @@
+//! Certificates as text: the house's fingerprint, and the bundle of the image's own roots with the house's.
+//!
+//! No TLS and no parsing of certificates: boxd only carries them.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use box_spec::Fingerprint;
+use sha2::{Digest, Sha256};
+
+/// The fingerprint of a text that is exactly one certificate; `None` for any other text.
+pub(crate) fn fingerprint(pem: &str) -> Option<Fingerprint> {
+    let mut blocks = certificates(pem);
+    let only = blocks.next()?;
+    if blocks.next().is_some() {
+        return None;
+    }
+    let body: String = only
+        .lines()
+        .filter(|line| !line.starts_with("-----"))
+        .map(str::trim)
+        .collect();
+    let der = STANDARD.decode(body).ok().filter(|der| !der.is_empty())?;
+    Some(Fingerprint::from_digest(&Sha256::digest(der).into()))
+}
+
+/// The image's own roots and then the house's certificate. `None` where the image has no roots.
+pub(crate) fn bundle(ca: &str) -> Option<String> {
+    let roots = ROOTS.iter().find_map(|path| roots_at(Path::new(path)))?;
+    Some(joined(&roots, ca))
+}
+
+/// Only the certificates of both: comments and whatever else a file holds stay behind.
+fn joined(roots: &str, ca: &str) -> String {
+    let mut text = String::with_capacity(roots.len() + ca.len() + 1);
+    for block in certificates(roots).chain(certificates(ca)) {
+        text.push_str(block);
+        text.push('\n');
+    }
+    text
+}
+
+fn roots_at(path: &Path) -> Option<String> {
+    let found = path
+        .metadata()
+        .ok()
+        .filter(|found| found.is_file() && found.len() <= ROOTS_LIMIT)?;
+    let mut text = String::with_capacity(usize::try_from(found.len()).ok()?);
+    std::io::Read::read_to_string(&mut std::fs::File::open(path).ok()?, &mut text).ok()?;
+    let has_any = certificates(&text).next().is_some();
+    has_any.then_some(text)
+}
+
+/// The certificate blocks of a text, each from its first dash to its last.
+fn certificates(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let start = rest.find(BEGIN)?;
+        let length = rest[start..].find(END)? + END.len();
+        let block = &rest[start..start + length];
+        rest = &rest[start + length..];
+        Some(block)
+    })
+}
+
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
+/// Where images keep their roots: Debian and Alpine, Fedora, openSUSE, older Red Hat, BSD-like, Arch.
+const ROOTS: [&str; 6] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ca-certificates/extracted/tls-ca-bundle.pem",
+];
+const ROOTS_LIMIT: u64 = 8 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::{fingerprint, joined};
+
+    const ONE: &str = "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----";
+
+    #[test]
+    fn a_fingerprint_is_the_digest_of_what_the_text_encodes() {
+        let want = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(fingerprint(ONE).expect("one certificate").as_str(), want);
+        let two = format!("{ONE}\n{ONE}");
+        for bad in [
+            "",
+            "YWJj",
+            &two,
+            "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----",
+            &ONE[..40],
+        ] {
+            assert_eq!(fingerprint(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_holds_certificates_and_nothing_else() {
+        let roots = format!(
+            "# a comment\n{ONE}\n-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n{ONE}\n"
+        );
+        let bundle = joined(&roots, ONE);
+        assert_eq!(bundle, format!("{ONE}\n{ONE}\n{ONE}\n"));
+    }
+}
