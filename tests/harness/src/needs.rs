@@ -21,8 +21,8 @@ pub enum Need {
     Curl,
     Git,
     Strace,
-    /// Cargo, to compile what must not compile.
-    Cargo,
+    /// The compiler, for what must not compile.
+    Rustc,
 }
 
 impl Need {
@@ -40,7 +40,7 @@ impl Need {
             Self::Curl => program("curl"),
             Self::Git => program("git"),
             Self::Strace => program("strace"),
-            Self::Cargo => program("cargo"),
+            Self::Rustc => program("rustc"),
         }
     }
 }

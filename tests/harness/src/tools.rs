@@ -46,6 +46,15 @@ impl Tools {
         )
     }
 
+    /// A library of the workspace, as it was built beside this program.
+    ///
+    /// # Errors
+    ///
+    /// When it was not built.
+    pub fn library(name: &str) -> Result<PathBuf> {
+        pick("BOXGATE_TEST_LIBRARY", &[Self::profile()?.join(format!("lib{name}.rlib"))])
+    }
+
     /// The folder with the pinned agents.
     #[must_use]
     pub fn agents() -> PathBuf {

@@ -1,6 +1,7 @@
 //! The integration tests, one binary: real processes, real TLS, real agents. Each module is a list of cases.
 
 mod tidy;
+mod forge;
 mod elf;
 mod standin;
 mod bare;
@@ -9,6 +10,7 @@ mod house;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: [&[harness::Case]; 5] = [tidy::CASES, elf::CASES, standin::CASES, bare::CASES, house::CASES];
+    let modules: [&[harness::Case]; 6] =
+        [tidy::CASES, forge::CASES, elf::CASES, standin::CASES, bare::CASES, house::CASES];
     harness::case::run(&modules.concat())
 }

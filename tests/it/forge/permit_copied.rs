@@ -1,0 +1,7 @@
+//! Refused with E0599: a permit cannot be copied.
+
+use gateway::flow::judge::Permit;
+
+pub fn copied(permit: &Permit) -> Permit {
+    Permit::clone(permit)
+}
