@@ -74,9 +74,7 @@ pub(crate) enum PlanFault {
     NotYet(Agent),
     #[error("{0}")]
     Argument(#[from] ArgumentRefused),
-    #[error(
-        "the house gave no sentinel for {provider}, which {agent} needs: run `gateway check` on the host"
-    )]
+    #[error("the house gave no sentinel for {provider}, which {agent} needs: run `gateway check` on the host")]
     NoSentinel { provider: Provider, agent: Agent },
 }
 

@@ -93,18 +93,8 @@ mod tests {
 
     #[test]
     fn a_prompt_that_begins_with_a_dash_has_an_option_of_its_own() {
-        assert_eq!(
-            read(&["--prompt=--help me"])
-                .expect("good")
-                .prompt_option
-                .as_deref(),
-            Some("--help me")
-        );
-        for bad in [
-            &["--help-me"][..],
-            &["--agnet=claude", "hi"],
-            &["one", "two"],
-        ] {
+        assert_eq!(read(&["--prompt=--help me"]).expect("good").prompt_option.as_deref(), Some("--help me"));
+        for bad in [&["--help-me"][..], &["--agnet=claude", "hi"], &["one", "two"]] {
             assert!(read(bad).is_none(), "{bad:?}");
         }
     }

@@ -36,9 +36,7 @@ impl Variables {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 }
 
@@ -51,9 +49,7 @@ impl std::fmt::Debug for Variables {
 
 /// Removes what an agent must not inherit.
 pub(crate) fn scrub(given: BTreeMap<OsString, OsString>) -> Variables {
-    let kept = given
-        .into_iter()
-        .filter(|(name, _)| !is_scrubbed(&name.to_string_lossy()));
+    let kept = given.into_iter().filter(|(name, _)| !is_scrubbed(&name.to_string_lossy()));
     Variables(kept.collect())
 }
 
@@ -96,9 +92,7 @@ pub(crate) fn minutes(seconds: u64) -> String {
 
 /// Whether the name belongs to boxgate itself.
 pub(crate) fn is_own(name: &OsStr) -> bool {
-    name.to_string_lossy()
-        .to_ascii_uppercase()
-        .starts_with("BOXGATE_")
+    name.to_string_lossy().to_ascii_uppercase().starts_with("BOXGATE_")
 }
 
 /// Whether the launch owns the name, so that `--env` may not set it. Case makes no difference.
@@ -127,22 +121,13 @@ fn is_scrubbed(name: &str) -> bool {
 /// Adds one git setting behind those that are there already. A count that is no number counts as none.
 fn append_git_setting(built: &mut Variables, key: &str, value: &str) {
     let count = built.get("GIT_CONFIG_COUNT").and_then(OsStr::to_str);
-    let count = count
-        .and_then(|count| count.parse::<u16>().ok())
-        .unwrap_or(0);
+    let count = count.and_then(|count| count.parse::<u16>().ok()).unwrap_or(0);
     built.set(format!("GIT_CONFIG_KEY_{count}"), key);
     built.set(format!("GIT_CONFIG_VALUE_{count}"), value);
     built.set("GIT_CONFIG_COUNT", count.saturating_add(1).to_string());
 }
 
-const PROXY: [&str; 6] = [
-    "HTTPS_PROXY",
-    "https_proxy",
-    "HTTP_PROXY",
-    "http_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-];
+const PROXY: [&str; 6] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 const NO_PROXY: [&str; 2] = ["NO_PROXY", "no_proxy"];
 /// These replace a client's own roots, so they name the bundle.
 const BUNDLE: [&str; 9] = [
@@ -170,13 +155,7 @@ const TRUST: [&str; 11] = [
     "WS_PROXY",
     "WSS_PROXY",
 ];
-const PLACES: [&str; 5] = [
-    "HOME",
-    "TMPDIR",
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "PI_CODING_AGENT_DIR",
-];
+const PLACES: [&str; 5] = ["HOME", "TMPDIR", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR"];
 const CREDENTIALS: [&str; 30] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -241,16 +220,10 @@ mod tests {
     use std::ffi::OsString;
     use std::path::Path;
 
-    use super::{
-        BUNDLE, CREDENTIALS, NO_PROXY, PROXY, Surroundings, Variables, build, is_reserved, minutes,
-        scrub,
-    };
+    use super::{BUNDLE, CREDENTIALS, NO_PROXY, PROXY, Surroundings, Variables, build, is_reserved, minutes, scrub};
 
     fn given(names: &[(&str, &str)]) -> BTreeMap<OsString, OsString> {
-        names
-            .iter()
-            .map(|(name, value)| (OsString::from(name), OsString::from(value)))
-            .collect()
+        names.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
     }
 
     fn built(names: &[(&str, &str)]) -> Variables {
@@ -270,28 +243,18 @@ mod tests {
     #[test]
     fn no_key_of_any_provider_is_inherited() {
         let planted: Vec<(&str, &str)> = CREDENTIALS.iter().map(|name| (*name, "REAL")).collect();
-        let more = [
-            ("anthropic_api_key", "REAL"),
-            ("NEWCOMER_API_KEY", "REAL"),
-            ("Some_Auth_Token", "REAL"),
-        ];
+        let more = [("anthropic_api_key", "REAL"), ("NEWCOMER_API_KEY", "REAL"), ("Some_Auth_Token", "REAL")];
         let built = built(&[planted, more.to_vec()].concat());
         assert!(built.iter().all(|(_, value)| value != "REAL"), "{built:?}");
     }
 
     #[test]
     fn proxy_and_trust_variables_of_the_image_never_win() {
-        let names = PROXY
-            .iter()
-            .chain(&NO_PROXY)
-            .chain(&BUNDLE)
-            .chain(&["Https_Proxy", "NODE_TLS_REJECT_UNAUTHORIZED"]);
+        let names =
+            PROXY.iter().chain(&NO_PROXY).chain(&BUNDLE).chain(&["Https_Proxy", "NODE_TLS_REJECT_UNAUTHORIZED"]);
         let planted: Vec<(&str, &str)> = names.map(|name| (*name, "THEIRS")).collect();
         let built = built(&planted);
-        assert!(
-            built.iter().all(|(_, value)| value != "THEIRS"),
-            "{built:?}"
-        );
+        assert!(built.iter().all(|(_, value)| value != "THEIRS"), "{built:?}");
         for name in PROXY {
             assert_eq!(built.get(name).expect(name), "http://127.0.0.1:3128");
         }
@@ -305,17 +268,10 @@ mod tests {
     fn git_settings_are_appended_to() {
         let fresh = built(&[]);
         assert_eq!(fresh.get("GIT_CONFIG_COUNT").expect("set"), "1");
-        let more = built(&[
-            ("GIT_CONFIG_COUNT", "2"),
-            ("GIT_CONFIG_KEY_0", "a.b"),
-            ("GIT_CONFIG_KEY_1", "c.d"),
-        ]);
+        let more = built(&[("GIT_CONFIG_COUNT", "2"), ("GIT_CONFIG_KEY_0", "a.b"), ("GIT_CONFIG_KEY_1", "c.d")]);
         assert_eq!(more.get("GIT_CONFIG_COUNT").expect("set"), "3");
         assert_eq!(more.get("GIT_CONFIG_KEY_0").expect("kept"), "a.b");
-        assert_eq!(
-            more.get("GIT_CONFIG_KEY_2").expect("added"),
-            "http.proxyAuthMethod"
-        );
+        assert_eq!(more.get("GIT_CONFIG_KEY_2").expect("added"), "http.proxyAuthMethod");
     }
 
     #[test]
@@ -341,13 +297,7 @@ mod tests {
         ] {
             assert!(is_reserved(name), "{name}");
         }
-        for name in [
-            "PATH",
-            "LANG",
-            "IS_SANDBOX",
-            "MY_PROXY_HOST",
-            "CLAUDE_CODE_MAX_RETRIES",
-        ] {
+        for name in ["PATH", "LANG", "IS_SANDBOX", "MY_PROXY_HOST", "CLAUDE_CODE_MAX_RETRIES"] {
             assert!(!is_reserved(name), "{name}");
         }
     }

@@ -22,16 +22,9 @@ pub(crate) struct Folder {
 #[derive(Debug, Error)]
 pub(crate) enum FileFault {
     #[error("{deed} {path}")]
-    System {
-        deed: &'static str,
-        path: String,
-        source: Errno,
-    },
+    System { deed: &'static str, path: String, source: Errno },
     #[error("write {path}")]
-    Write {
-        path: String,
-        source: std::io::Error,
-    },
+    Write { path: String, source: std::io::Error },
     #[error("{path} is a symbolic link or no regular file: remove it")]
     NotAFile { path: String },
     #[error("{path} is a symbolic link or no folder: remove it")]
@@ -50,10 +43,7 @@ impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Self, FileFault> {
         let descriptor = open(path, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty());
         let descriptor = descriptor.map_err(|source| fault("open folder", path, source))?;
-        Ok(Self {
-            descriptor,
-            path: path.to_owned(),
-        })
+        Ok(Self { descriptor, path: path.to_owned() })
     }
 
     /// Opens a folder in this one, making it if it is missing, and closes it to others.
@@ -67,16 +57,13 @@ impl Folder {
         let descriptor = match openat(&self.descriptor, name, flags, Mode::empty()) {
             Ok(descriptor) => descriptor,
             Err(Errno::ENOTDIR | Errno::ELOOP) => {
-                return Err(FileFault::NotAFolder {
-                    path: path.display().to_string(),
-                });
+                return Err(FileFault::NotAFolder { path: path.display().to_string() });
             }
             Err(source) => return Err(fault("open folder", &path, source)),
         };
         let found = fstat(&descriptor).map_err(|source| fault("look at folder", &path, source))?;
         if found.st_uid == geteuid().as_raw() && found.st_mode & 0o077 != 0 {
-            fchmod(&descriptor, PRIVATE_FOLDER)
-                .map_err(|source| fault("close folder to others", &path, source))?;
+            fchmod(&descriptor, PRIVATE_FOLDER).map_err(|source| fault("close folder to others", &path, source))?;
         }
         Ok(Self { descriptor, path })
     }
@@ -90,19 +77,12 @@ impl Folder {
         let path = self.path.join(name);
         self.look(name)?;
         let temporary = format!(".{name}.boxd-{}", std::process::id());
-        match unlinkat(
-            &self.descriptor,
-            temporary.as_str(),
-            UnlinkatFlags::NoRemoveDir,
-        ) {
+        match unlinkat(&self.descriptor, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(source) => return Err(fault("remove the leftover for", &path, source)),
         }
         let written = self.create(&temporary).and_then(|mut file| {
-            let told = |source| FileFault::Write {
-                path: path.display().to_string(),
-                source,
-            };
+            let told = |source| FileFault::Write { path: path.display().to_string(), source };
             file.write_all(bytes).map_err(told)
         });
         let placed = written.and_then(|()| {
@@ -110,22 +90,16 @@ impl Folder {
                 .map_err(|source| fault("put in place", &path, source))
         });
         if placed.is_err() {
-            let _ = unlinkat(
-                &self.descriptor,
-                temporary.as_str(),
-                UnlinkatFlags::NoRemoveDir,
-            );
+            let _ = unlinkat(&self.descriptor, temporary.as_str(), UnlinkatFlags::NoRemoveDir);
         }
         placed.map(|()| path)
     }
 
     /// A new file; there must be none of the name.
     pub(crate) fn create(&self, name: &str) -> Result<File, FileFault> {
-        let flags =
-            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let made = openat(&self.descriptor, name, flags, PRIVATE_FILE);
-        made.map(File::from)
-            .map_err(|source| fault("make", &self.path.join(name), source))
+        made.map(File::from).map_err(|source| fault("make", &self.path.join(name), source))
     }
 
     /// What a regular file holds, up to `limit` bytes; `None` where there is none.
@@ -138,10 +112,7 @@ impl Folder {
         let file = openat(&self.descriptor, name, flags, Mode::empty());
         let file = File::from(file.map_err(|source| fault("open", &path, source))?);
         let mut bytes = Vec::new();
-        let told = |source| FileFault::Write {
-            path: path.display().to_string(),
-            source,
-        };
+        let told = |source| FileFault::Write { path: path.display().to_string(), source };
         file.take(limit).read_to_end(&mut bytes).map_err(told)?;
         Ok(Some(bytes))
     }
@@ -158,15 +129,10 @@ impl Folder {
     fn look(&self, name: &str) -> Result<Option<FileStat>, FileFault> {
         let path = self.path.join(name);
         match fstatat(&self.descriptor, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(found)
-                if SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits())
-                    == SFlag::S_IFREG =>
-            {
+            Ok(found) if SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFREG => {
                 Ok(Some(found))
             }
-            Ok(_) => Err(FileFault::NotAFile {
-                path: path.display().to_string(),
-            }),
+            Ok(_) => Err(FileFault::NotAFile { path: path.display().to_string() }),
             Err(Errno::ENOENT) => Ok(None),
             Err(source) => Err(fault("look at", &path, source)),
         }
@@ -174,11 +140,7 @@ impl Folder {
 }
 
 fn fault(deed: &'static str, path: &Path, source: Errno) -> FileFault {
-    FileFault::System {
-        deed,
-        path: path.display().to_string(),
-        source,
-    }
+    FileFault::System { deed, path: path.display().to_string(), source }
 }
 
 const PRIVATE_FOLDER: Mode = Mode::S_IRWXU;
@@ -193,24 +155,14 @@ mod tests {
     #[test]
     fn a_file_is_private_and_replaced_as_a_whole() {
         let place = tempfile::tempdir().expect("a folder");
-        let inner = Folder::open(place.path())
-            .expect("open")
-            .inner("claude")
-            .expect("made");
+        let inner = Folder::open(place.path()).expect("open").inner("claude").expect("made");
         for text in ["first", "second, longer"] {
             let path = inner.write("f.json", text.as_bytes()).expect("written");
             assert_eq!(std::fs::read_to_string(&path).expect("read"), text);
             assert_eq!(path.metadata().expect("there").mode() & 0o7777, 0o600);
         }
-        assert_eq!(
-            inner.path().metadata().expect("there").mode() & 0o7777,
-            0o700
-        );
-        assert_eq!(
-            std::fs::read_dir(inner.path()).expect("listed").count(),
-            1,
-            "no leftover"
-        );
+        assert_eq!(inner.path().metadata().expect("there").mode() & 0o7777, 0o700);
+        assert_eq!(std::fs::read_dir(inner.path()).expect("listed").count(), 1, "no leftover");
     }
 
     #[test]
@@ -227,10 +179,7 @@ mod tests {
             assert!(matches!(refused, FileFault::NotAFile { .. }), "{refused}");
             assert!(folder.read(name, 10).is_err());
         }
-        assert!(matches!(
-            folder.inner("linked-folder"),
-            Err(FileFault::NotAFolder { .. })
-        ));
+        assert!(matches!(folder.inner("linked-folder"), Err(FileFault::NotAFolder { .. })));
         assert_eq!(std::fs::read_to_string(&victim).expect("read"), "mine");
     }
 }

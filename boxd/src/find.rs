@@ -20,9 +20,7 @@ pub(crate) struct Found {
 
 #[derive(Debug, Error)]
 pub(crate) enum FindFault {
-    #[error(
-        "{agent} is not in this box; tried {tried}; install it, or name its folder by BOXGATE_AGENT_PATH"
-    )]
+    #[error("{agent} is not in this box; tried {tried}; install it, or name its folder by BOXGATE_AGENT_PATH")]
     NotFound { agent: Agent, tried: String },
     #[error("{agent} at {path} is not executable")]
     NotExecutable { agent: Agent, path: String },
@@ -38,21 +36,10 @@ impl FindFault {
 }
 
 /// Looks in the folders of BOXGATE_AGENT_PATH, of PATH, and in the usual places, in this order.
-pub(crate) fn find(
-    agent: Agent,
-    first: &[PathBuf],
-    path: Option<&OsStr>,
-) -> Result<Found, FindFault> {
-    let on_path = path
-        .map(|path| std::env::split_paths(path).collect::<Vec<_>>())
-        .unwrap_or_default();
+pub(crate) fn find(agent: Agent, first: &[PathBuf], path: Option<&OsStr>) -> Result<Found, FindFault> {
+    let on_path = path.map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
     let usual = USUAL.iter().map(PathBuf::from);
-    let folders = first
-        .iter()
-        .cloned()
-        .chain(on_path)
-        .chain(usual)
-        .filter(|folder| folder.is_absolute());
+    let folders = first.iter().cloned().chain(on_path).chain(usual).filter(|folder| folder.is_absolute());
     let mut tried: Vec<String> = Vec::new();
     let mut barred = None;
     for folder in folders {
@@ -69,14 +56,8 @@ pub(crate) fn find(
         tried.push(shown);
     }
     Err(match barred {
-        Some(path) => FindFault::NotExecutable {
-            agent,
-            path: path.display().to_string(),
-        },
-        None => FindFault::NotFound {
-            agent,
-            tried: tried.join(", "),
-        },
+        Some(path) => FindFault::NotExecutable { agent, path: path.display().to_string() },
+        None => FindFault::NotFound { agent, tried: tried.join(", ") },
     })
 }
 
@@ -95,19 +76,14 @@ fn program_at(agent: Agent, candidate: &Path) -> Candidate {
     if !real.is_file() {
         return Candidate::Missing;
     }
-    let package = real
-        .ancestors()
-        .find(|folder| folder.ends_with(agent::package(agent)));
+    let package = real.ancestors().find(|folder| folder.ends_with(agent::package(agent)));
     let version = package.and_then(version_of);
     if let Some(program) = package.and_then(|package| native_program(agent, package)) {
         return Candidate::Good(Found { program, version });
     }
     match is_executable(&real) {
         // Started by the name it was found under, so that a program that looks at its own name sees the usual one.
-        true => Candidate::Good(Found {
-            program: candidate.to_owned(),
-            version,
-        }),
+        true => Candidate::Good(Found { program: candidate.to_owned(), version }),
         false => Candidate::Barred(real),
     }
 }
@@ -117,12 +93,9 @@ fn native_program(agent: Agent, package: &Path) -> Option<PathBuf> {
     let hoisted = package.ancestors().nth(depth)?;
     let nested = package.join("node_modules");
     let programs = agent::native_programs(agent).into_iter();
-    let places = programs.flat_map(|(name, file)| {
-        [hoisted, nested.as_path()].map(|modules| modules.join(&name).join(file))
-    });
-    places
-        .into_iter()
-        .find(|program| program.is_file() && is_executable(program))
+    let places =
+        programs.flat_map(|(name, file)| [hoisted, nested.as_path()].map(|modules| modules.join(&name).join(file)));
+    places.into_iter().find(|program| program.is_file() && is_executable(program))
 }
 
 fn is_executable(program: &Path) -> bool {
@@ -145,12 +118,8 @@ fn version_of(package: &Path) -> Option<String> {
     (manifest.version.len() <= 64).then_some(manifest.version)
 }
 
-const USUAL: [&str; 4] = [
-    "/usr/local/bin",
-    "/usr/bin",
-    "/opt/boxgate/agents/node_modules/.bin",
-    "/usr/local/lib/node_modules/.bin",
-];
+const USUAL: [&str; 4] =
+    ["/usr/local/bin", "/usr/bin", "/opt/boxgate/agents/node_modules/.bin", "/usr/local/lib/node_modules/.bin"];
 const MANIFEST_LIMIT: u64 = 256 * 1024;
 
 #[cfg(test)]
@@ -171,11 +140,7 @@ mod tests {
     #[test]
     fn the_native_program_of_an_npm_tree_is_preferred_to_the_stub() {
         let tree = tempfile::tempdir().expect("a folder");
-        let modules = tree
-            .path()
-            .canonicalize()
-            .expect("real")
-            .join("node_modules");
+        let modules = tree.path().canonicalize().expect("real").join("node_modules");
         let stub = modules.join("@anthropic-ai/claude-code/bin/claude.exe");
         put(&stub, 0o755);
         let manifest = modules.join("@anthropic-ai/claude-code/package.json");
@@ -185,18 +150,11 @@ mod tests {
         let first = [modules.join(".bin")];
         let found = find(Agent::Claude, &first, None).expect("found");
         assert_eq!(found.program, modules.join(".bin/claude"));
-        let name = if cfg!(target_arch = "aarch64") {
-            "arm64"
-        } else {
-            "x64"
-        };
+        let name = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
         let native = modules.join(format!("@anthropic-ai/claude-code-linux-{name}/claude"));
         put(&native, 0o755);
         let found = find(Agent::Claude, &first, None).expect("found");
-        assert_eq!(
-            (found.program, found.version.as_deref()),
-            (native, Some("2.1.332"))
-        );
+        assert_eq!((found.program, found.version.as_deref()), (native, Some("2.1.332")));
     }
 
     #[test]
@@ -205,18 +163,12 @@ mod tests {
         let first = [folder.path().to_owned()];
         let missing = find(Agent::Pi, &first, None).expect_err("none");
         assert!(
-            missing.code() == 127
-                && missing
-                    .to_string()
-                    .contains(&folder.path().display().to_string()),
+            missing.code() == 127 && missing.to_string().contains(&folder.path().display().to_string()),
             "{missing}"
         );
         put(&folder.path().join("pi"), 0o644);
         // Root may read and write everything, but runs only what has an x somewhere.
         let barred = find(Agent::Pi, &first, None).expect_err("none");
-        assert!(
-            matches!(barred, FindFault::NotExecutable { .. }),
-            "{barred}"
-        );
+        assert!(matches!(barred, FindFault::NotExecutable { .. }), "{barred}");
     }
 }

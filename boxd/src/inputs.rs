@@ -70,10 +70,7 @@ pub(crate) enum InputFault {
     #[error("the prompt is longer than 16 MiB")]
     PromptLength,
     #[error("read prompt {path}")]
-    PromptFile {
-        path: String,
-        source: std::io::Error,
-    },
+    PromptFile { path: String, source: std::io::Error },
     #[error(
         "the variable {0} is not known: boxd reads BOXGATE_DOOR, BOXGATE_SESSION, BOXGATE_HOUSE and BOXGATE_AGENT_PATH"
     )]
@@ -100,26 +97,15 @@ pub(crate) fn take_environment() -> BTreeMap<OsString, OsString> {
 }
 
 impl Inputs {
-    pub(crate) fn new(
-        arguments: Box<RunArguments>,
-        given: BTreeMap<OsString, OsString>,
-    ) -> Result<Self, InputFault> {
+    pub(crate) fn new(arguments: Box<RunArguments>, given: BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
         let mut given = given;
         let own = OwnVariables::take(&mut given)?;
-        let agent = arguments
-            .agent
-            .as_deref()
-            .map(str::parse::<Agent>)
-            .transpose()?;
+        let agent = arguments.agent.as_deref().map(str::parse::<Agent>).transpose()?;
         let variables = environment::scrub(given);
         if asks_for_version(&arguments) {
             let agent = agent.ok_or(InputFault::VersionOfWhat)?;
             let agent_path = own.agent_path;
-            return Ok(Self::AgentVersion(WantedVersion {
-                agent,
-                agent_path,
-                variables,
-            }));
+            return Ok(Self::AgentVersion(WantedVersion { agent, agent_path, variables }));
         }
         if let Some(agent) = agent {
             if agent != Agent::Claude {
@@ -128,11 +114,7 @@ impl Inputs {
             agent::check_arguments(agent, &arguments.agent_arguments)?;
         }
         let output = arguments.output.unwrap_or_else(default_output);
-        let door = arguments
-            .door
-            .clone()
-            .or(own.door)
-            .unwrap_or_else(|| PathBuf::from(DOOR));
+        let door = arguments.door.clone().or(own.door).unwrap_or_else(|| PathBuf::from(DOOR));
         let session = session_of(arguments.session.clone().or(own.session), &variables)?;
         let extra = extra_variables(&arguments.env)?;
         Ok(Self::Run(Box::new(Wanted {
@@ -165,11 +147,7 @@ impl OwnVariables {
     /// Takes them out of `given`. One that is set but empty counts as not set, as compose files write it.
     fn take(given: &mut BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
         let mut own = Self::default();
-        let names: Vec<OsString> = given
-            .keys()
-            .filter(|name| environment::is_own(name))
-            .cloned()
-            .collect();
+        let names: Vec<OsString> = given.keys().filter(|name| environment::is_own(name)).cloned().collect();
         for name in names {
             let value = given.remove(&name).filter(|value| !value.is_empty());
             let shown = name.to_string_lossy().into_owned();
@@ -179,66 +157,42 @@ impl OwnVariables {
                 ("BOXGATE_HOUSE", Some(value)) => {
                     own.house = Some(value.to_string_lossy().parse().map_err(InputFault::House)?);
                 }
-                ("BOXGATE_AGENT_PATH", Some(value)) => {
-                    own.agent_path = std::env::split_paths(&value).collect()
-                }
+                ("BOXGATE_AGENT_PATH", Some(value)) => own.agent_path = std::env::split_paths(&value).collect(),
                 ("BOXGATE_HOUSE" | "BOXGATE_AGENT_PATH", None) => {}
                 _ => return Err(InputFault::UnknownVariable(shown)),
             }
         }
         match own.agent_path.iter().all(|path| path.is_absolute()) {
             true => Ok(own),
-            false => Err(InputFault::Relative {
-                what: "BOXGATE_AGENT_PATH",
-            }),
+            false => Err(InputFault::Relative { what: "BOXGATE_AGENT_PATH" }),
         }
     }
 }
 
 fn asks_for_version(arguments: &RunArguments) -> bool {
-    let no_prompt = arguments.prompt.is_none()
-        && arguments.prompt_option.is_none()
-        && arguments.prompt_file.is_none();
+    let no_prompt = arguments.prompt.is_none() && arguments.prompt_option.is_none() && arguments.prompt_file.is_none();
     no_prompt && arguments.agent_arguments == ["--version"]
 }
 
 fn default_output() -> Output {
-    if std::io::stdout().is_terminal() {
-        Output::Text
-    } else {
-        Output::Native
-    }
+    if std::io::stdout().is_terminal() { Output::Text } else { Output::Native }
 }
 
 fn absolute(path: PathBuf, what: &'static str) -> Result<PathBuf, InputFault> {
-    if path.is_absolute() {
-        Ok(path)
-    } else {
-        Err(InputFault::Relative { what })
-    }
+    if path.is_absolute() { Ok(path) } else { Err(InputFault::Relative { what }) }
 }
 
 fn session_of(given: Option<PathBuf>, variables: &Variables) -> Result<PathBuf, InputFault> {
     let standing = || Some(PathBuf::from(SESSION)).filter(|path| path.is_dir());
-    let at_home = || {
-        variables
-            .get("HOME")
-            .filter(|home| !home.is_empty())
-            .map(|home| Path::new(home).join(".boxgate"))
-    };
-    given
-        .or_else(standing)
-        .or_else(at_home)
-        .ok_or(InputFault::NoSession)
+    let at_home = || variables.get("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(home).join(".boxgate"));
+    given.or_else(standing).or_else(at_home).ok_or(InputFault::NoSession)
 }
 
 fn extra_variables(given: &[String]) -> Result<Variables, InputFault> {
     let mut extra = Variables::default();
     for entry in given {
-        let (name, value) = entry
-            .split_once('=')
-            .filter(|(name, _)| !name.is_empty())
-            .ok_or(InputFault::NotAVariable)?;
+        let (name, value) =
+            entry.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or(InputFault::NotAVariable)?;
         if environment::is_reserved(name) {
             return Err(InputFault::Reserved(name.to_owned()));
         }
@@ -248,11 +202,7 @@ fn extra_variables(given: &[String]) -> Result<Variables, InputFault> {
 }
 
 fn prompt_of(arguments: &RunArguments) -> Result<String, InputFault> {
-    let prompt = match (
-        &arguments.prompt,
-        &arguments.prompt_option,
-        &arguments.prompt_file,
-    ) {
+    let prompt = match (&arguments.prompt, &arguments.prompt_option, &arguments.prompt_file) {
         (Some(text), None, None) | (None, Some(text), None) => text.clone(),
         (None, None, Some(file)) => prompt_file(file)?,
         (None, None, None) => return Err(InputFault::NoPrompt),
@@ -261,36 +211,21 @@ fn prompt_of(arguments: &RunArguments) -> Result<String, InputFault> {
     if prompt.trim().is_empty() {
         return Err(InputFault::EmptyPrompt);
     }
-    if prompt.contains('\0') {
-        Err(InputFault::PromptText)
-    } else {
-        Ok(prompt)
-    }
+    if prompt.contains('\0') { Err(InputFault::PromptText) } else { Ok(prompt) }
 }
 
 fn prompt_file(path: &Path) -> Result<String, InputFault> {
-    let fault = |source| InputFault::PromptFile {
-        path: path.display().to_string(),
-        source,
-    };
+    let fault = |source| InputFault::PromptFile { path: path.display().to_string(), source };
     let mut bytes = Vec::new();
     let count = if path.as_os_str() == "-" {
-        std::io::stdin()
-            .lock()
-            .take(PROMPT_LIMIT + 1)
-            .read_to_end(&mut bytes)
+        std::io::stdin().lock().take(PROMPT_LIMIT + 1).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(path)
-            .map_err(fault)?
-            .take(PROMPT_LIMIT + 1)
-            .read_to_end(&mut bytes)
+        std::fs::File::open(path).map_err(fault)?.take(PROMPT_LIMIT + 1).read_to_end(&mut bytes)
     };
     if count.map_err(fault)? as u64 > PROMPT_LIMIT {
         return Err(InputFault::PromptLength);
     }
-    OsString::from_vec(bytes)
-        .into_string()
-        .map_err(|_| InputFault::PromptText)
+    OsString::from_vec(bytes).into_string().map_err(|_| InputFault::PromptText)
 }
 
 const DOOR: &str = "/run/boxgate/door/door.sock";

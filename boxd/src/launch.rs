@@ -21,11 +21,8 @@ use crate::{lock, say, sys};
 
 /// Runs one agent and gives boxd's exit code.
 pub(crate) fn run(wanted: Wanted) -> u8 {
-    let prepared =
-        sys::take_hold().and_then(|inherited| sys::close_to_others().map(|()| inherited));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let prepared = sys::take_hold().and_then(|inherited| sys::close_to_others().map(|()| inherited));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (inherited, runtime) = match (prepared, runtime) {
         (Ok(inherited), Ok(runtime)) => (inherited, runtime),
         (Err(fault), _) => return own_fault(&format!("prepare this process: {fault}")),
@@ -39,12 +36,7 @@ pub(crate) fn run(wanted: Wanted) -> u8 {
     })
 }
 
-async fn journey(
-    wanted: Wanted,
-    inherited: sys::Inherited,
-    mut asked: Asked,
-    children: ChildEnded,
-) -> u8 {
+async fn journey(wanted: Wanted, inherited: sys::Inherited, mut asked: Asked, children: ChildEnded) -> u8 {
     let locked = match lock::check() {
         Ok(()) => true,
         Err(open) if wanted.unsafe_open_network => {
@@ -74,11 +66,7 @@ async fn journey(
         }
     };
     let started = report::now();
-    let ended = match governed(
-        &wanted, &claimed, &mut held, locked, inherited, asked, children,
-    )
-    .await
-    {
+    let ended = match governed(&wanted, &claimed, &mut held, locked, inherited, asked, children).await {
         Ok(ended) => ended,
         Err(fault) => {
             say::line(&say::chain(&fault));

@@ -14,10 +14,7 @@ pub(crate) enum Open {
     #[error("there is a route through {0}")]
     Route(String),
     #[error("read {path}")]
-    Unreadable {
-        path: &'static str,
-        source: io::Error,
-    },
+    Unreadable { path: &'static str, source: io::Error },
 }
 
 /// Looks at the box's own network.
@@ -29,14 +26,10 @@ pub(crate) fn check() -> Result<(), Open> {
     }
     let routes = read(ROUTES)?;
     let routes_6 = match read(ROUTES_6) {
-        Err(Open::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            String::new()
-        }
+        Err(Open::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
         other => other?,
     };
-    let leads_out = route_interfaces(&routes)
-        .chain(route_6_interfaces(&routes_6))
-        .find(|name| *name != LOOPBACK);
+    let leads_out = route_interfaces(&routes).chain(route_6_interfaces(&routes_6)).find(|name| *name != LOOPBACK);
     leads_out.map_or(Ok(()), |name| Err(Open::Route(name.to_owned())))
 }
 
@@ -45,21 +38,15 @@ fn read(path: &'static str) -> Result<String, Open> {
 }
 
 fn interfaces(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .skip(2)
-        .filter_map(|line| line.split(':').next())
-        .map(str::trim)
+    text.lines().skip(2).filter_map(|line| line.split(':').next()).map(str::trim)
 }
 
 fn route_interfaces(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .skip(1)
-        .filter_map(|line| line.split_whitespace().next())
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().next())
 }
 
 fn route_6_interfaces(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .filter_map(|line| line.split_whitespace().next_back())
+    text.lines().filter_map(|line| line.split_whitespace().next_back())
 }
 
 const LOOPBACK: &str = "lo";
@@ -78,9 +65,6 @@ mod tests {
         let routes = "Iface\tDestination\tGateway\neth0\t00000000\t010011AC\n";
         assert_eq!(route_interfaces(routes).collect::<Vec<_>>(), ["eth0"]);
         let routes_6 = "00000000000000000000000000000000 00 0 00 0 ffffffff 00000001 00000000 00200200       lo\nfe80 40 0 00 0 1 1 0 1     eth0\n";
-        assert_eq!(
-            route_6_interfaces(routes_6).collect::<Vec<_>>(),
-            ["lo", "eth0"]
-        );
+        assert_eq!(route_6_interfaces(routes_6).collect::<Vec<_>>(), ["lo", "eth0"]);
     }
 }

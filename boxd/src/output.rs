@@ -39,19 +39,12 @@ pub(crate) fn drain(pipe: OwnedFd, agent: Agent, sinks: Sinks) -> io::Result<Dra
     let pipe = Receiver::from_owned_fd(pipe)?;
     let (chunks, to_write) = mpsc::channel(CHUNKS);
     let (done, record) = oneshot::channel();
-    thread::Builder::new()
-        .name("output".to_owned())
-        .stack_size(STACK)
-        .spawn(move || {
-            let _ = done.send(write_all(to_write, sinks));
-        })?;
+    thread::Builder::new().name("output".to_owned()).stack_size(STACK).spawn(move || {
+        let _ = done.send(write_all(to_write, sinks));
+    })?;
     let (said, answered) = watch::channel(None);
     let reader = tokio::spawn(read_all(pipe, agent, chunks, said));
-    Ok(Drain {
-        reader,
-        answered,
-        record,
-    })
+    Ok(Drain { reader, answered, record })
 }
 
 impl Drain {
@@ -139,24 +132,15 @@ fn write_all(mut chunks: mpsc::Receiver<Vec<u8>>, sinks: Sinks) -> StdoutRecord 
     while let Some(chunk) = chunks.blocking_recv() {
         digest.update(&chunk);
         bytes += chunk.len() as u64;
-        if transcript
-            .as_mut()
-            .is_some_and(|file| file.write_all(&chunk).is_err())
-        {
+        if transcript.as_mut().is_some_and(|file| file.write_all(&chunk).is_err()) {
             transcript = None;
         }
-        let printed = own
-            .as_mut()
-            .map(|own| own.write_all(&chunk).and_then(|()| own.flush()));
+        let printed = own.as_mut().map(|own| own.write_all(&chunk).and_then(|()| own.flush()));
         if printed.is_some_and(|outcome| outcome.is_err()) {
             own = None;
         }
     }
-    StdoutRecord {
-        bytes,
-        sha256: hex(&digest.finalize()),
-        kept: transcript.is_some(),
-    }
+    StdoutRecord { bytes, sha256: hex(&digest.finalize()), kept: transcript.is_some() }
 }
 
 fn hex(digest: &[u8]) -> String {
@@ -207,10 +191,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let path = place.path().join("t");
         let (read, write) = nix::unistd::pipe().expect("a pipe");
-        let sinks = Sinks {
-            transcript: Some(File::create(&path).expect("a file")),
-            native: false,
-        };
+        let sinks = Sinks { transcript: Some(File::create(&path).expect("a file")), native: false };
         let mut drain = drain(read, Agent::Claude, sinks).expect("started");
         let mut sent = vec![0xff; 3_000_000];
         sent.extend_from_slice(b"\n{\"type\":\"result\",\"result\":\"hi\"}\nno end");
@@ -229,21 +210,10 @@ mod tests {
     #[tokio::test]
     async fn the_pipe_is_drained_when_the_transcript_cannot_be_written() {
         let (read, write) = nix::unistd::pipe().expect("a pipe");
-        let full: OwnedFd = File::options()
-            .write(true)
-            .open("/dev/full")
-            .expect("opened")
-            .into();
-        let sinks = Sinks {
-            transcript: Some(full.into()),
-            native: false,
-        };
+        let full: OwnedFd = File::options().write(true).open("/dev/full").expect("opened").into();
+        let sinks = Sinks { transcript: Some(full.into()), native: false };
         let drain = drain(read, Agent::Claude, sinks).expect("started");
-        let writing = std::thread::spawn(move || {
-            File::from(write)
-                .write_all(&[7; 1_000_000])
-                .expect("drained")
-        });
+        let writing = std::thread::spawn(move || File::from(write).write_all(&[7; 1_000_000]).expect("drained"));
         let (record, _) = drain.finish().await;
         writing.join().expect("the writer");
         assert!(!record.kept && record.bytes == 1_000_000);

@@ -66,10 +66,7 @@ fn next_ended() -> Option<(Pid, Fate)> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) => {
-                return Some((
-                    pid,
-                    Fate::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-                ));
+                return Some((pid, Fate::Exited(u8::try_from(code & 0xff).unwrap_or(u8::MAX))));
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) => {
                 return Some((pid, Fate::Killed(signal as i32)));
@@ -93,9 +90,7 @@ fn living_children() -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let numbers = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let me = getpid().as_raw();
     let is_mine = |pid: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

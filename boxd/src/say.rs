@@ -29,6 +29,5 @@ pub(crate) fn chain(fault: &dyn Error) -> String {
 
 /// The first `limit` bytes of `text`, cut between characters.
 pub(crate) fn cut(text: &str, limit: usize) -> &str {
-    text.get(..text.floor_char_boundary(limit))
-        .unwrap_or_default()
+    text.get(..text.floor_char_boundary(limit)).unwrap_or_default()
 }

@@ -23,11 +23,7 @@ pub(crate) struct Inherited {
 /// descriptors. Gives back what the agent must find as it was.
 pub(crate) fn take_hold() -> nix::Result<Inherited> {
     let mut mask = SigSet::empty();
-    sigprocmask(
-        SigmaskHow::SIG_SETMASK,
-        Some(&SigSet::all()),
-        Some(&mut mask),
-    )?;
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut mask))?;
     let descriptors = getrlimit(Resource::RLIMIT_NOFILE)?;
     let wanted = descriptors.0.max(DESCRIPTORS.min(descriptors.1));
     setrlimit(Resource::RLIMIT_NOFILE, wanted, descriptors.1)?;
@@ -119,14 +115,7 @@ pub(crate) fn interface_is_up(name: &str) -> io::Result<bool> {
 fn close_on_exec_from(first: i32) -> io::Result<()> {
     let last = libc::c_uint::MAX;
     // SAFETY: the call takes three numbers and touches no memory.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            first as libc::c_uint,
-            last,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    };
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last, libc::CLOSE_RANGE_CLOEXEC) };
     if done == 0 {
         return Ok(());
     }

@@ -16,11 +16,7 @@ pub(crate) fn fingerprint(pem: &str) -> Option<Fingerprint> {
     if blocks.next().is_some() {
         return None;
     }
-    let body: String = only
-        .lines()
-        .filter(|line| !line.starts_with("-----"))
-        .map(str::trim)
-        .collect();
+    let body: String = only.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect();
     let der = STANDARD.decode(body).ok().filter(|der| !der.is_empty())?;
     Some(Fingerprint::from_digest(&Sha256::digest(der).into()))
 }
@@ -42,10 +38,7 @@ fn joined(roots: &str, ca: &str) -> String {
 }
 
 fn roots_at(path: &Path) -> Option<String> {
-    let found = path
-        .metadata()
-        .ok()
-        .filter(|found| found.is_file() && found.len() <= ROOTS_LIMIT)?;
+    let found = path.metadata().ok().filter(|found| found.is_file() && found.len() <= ROOTS_LIMIT)?;
     let mut text = String::with_capacity(usize::try_from(found.len()).ok()?);
     std::io::Read::read_to_string(&mut std::fs::File::open(path).ok()?, &mut text).ok()?;
     let has_any = certificates(&text).next().is_some();
@@ -88,22 +81,15 @@ mod tests {
         let want = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(fingerprint(ONE).expect("one certificate").as_str(), want);
         let two = format!("{ONE}\n{ONE}");
-        for bad in [
-            "",
-            "YWJj",
-            &two,
-            "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----",
-            &ONE[..40],
-        ] {
+        for bad in ["", "YWJj", &two, "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----", &ONE[..40]] {
             assert_eq!(fingerprint(bad), None, "{bad:?}");
         }
     }
 
     #[test]
     fn a_bundle_holds_certificates_and_nothing_else() {
-        let roots = format!(
-            "# a comment\n{ONE}\n-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n{ONE}\n"
-        );
+        let roots =
+            format!("# a comment\n{ONE}\n-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n{ONE}\n");
         let bundle = joined(&roots, ONE);
         assert_eq!(bundle, format!("{ONE}\n{ONE}\n{ONE}\n"));
     }

@@ -10,22 +10,14 @@ use crate::say;
 /// Prints boxd's version and how it is linked.
 #[expect(clippy::print_stdout, reason = "the version is what was asked for")]
 pub(crate) fn of_boxd() -> u8 {
-    let linked = if cfg!(target_feature = "crt-static") {
-        "static"
-    } else {
-        "dynamic"
-    };
+    let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
     println!("boxd {} ({linked})", env!("CARGO_PKG_VERSION"));
     0
 }
 
 /// Becomes the agent's program with `--version`. Nothing is written, claimed or asked of anyone.
 pub(crate) fn of_agent(wanted: &WantedVersion) -> u8 {
-    let found = match find::find(
-        wanted.agent,
-        &wanted.agent_path,
-        wanted.variables.get("PATH"),
-    ) {
+    let found = match find::find(wanted.agent, &wanted.agent_path, wanted.variables.get("PATH")) {
         Ok(found) => found,
         Err(fault) => {
             say::line(&fault);
@@ -33,11 +25,7 @@ pub(crate) fn of_agent(wanted: &WantedVersion) -> u8 {
         }
     };
     let mut command = Command::new(&found.program);
-    command
-        .arg("--version")
-        .stdin(Stdio::null())
-        .env_clear()
-        .envs(wanted.variables.iter());
+    command.arg("--version").stdin(Stdio::null()).env_clear().envs(wanted.variables.iter());
     for (name, value) in QUIET {
         command.env(name, value);
     }
@@ -46,8 +34,5 @@ pub(crate) fn of_agent(wanted: &WantedVersion) -> u8 {
     126
 }
 
-const QUIET: [(&str, &str); 3] = [
-    ("DISABLE_AUTOUPDATER", "1"),
-    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-    ("PI_OFFLINE", "1"),
-];
+const QUIET: [(&str, &str); 3] =
+    [("DISABLE_AUTOUPDATER", "1"), ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("PI_OFFLINE", "1")];

@@ -7,14 +7,9 @@ use serde_json::json;
 use super::{Answer, Content, Place, Plan, PlanFault, PlannedFile, Task};
 
 pub(super) fn plan(task: &Task<'_>) -> Result<Plan, PlanFault> {
-    let no_sentinel = || PlanFault::NoSentinel {
-        provider: Provider::Anthropic,
-        agent: Agent::Claude,
-    };
+    let no_sentinel = || PlanFault::NoSentinel { provider: Provider::Anthropic, agent: Agent::Claude };
     let mut sentinels = task.sentinels.iter();
-    let sentinel = sentinels
-        .find(|sentinel| sentinel.provider == Provider::Anthropic)
-        .ok_or_else(no_sentinel)?;
+    let sentinel = sentinels.find(|sentinel| sentinel.provider == Provider::Anthropic).ok_or_else(no_sentinel)?;
     let mut variables = vec![
         ("CLAUDE_CONFIG_DIR", task.home.display().to_string()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
@@ -27,37 +22,21 @@ pub(super) fn plan(task: &Task<'_>) -> Result<Plan, PlanFault> {
         variables.push(("IS_SANDBOX", "1".to_owned()));
     }
     let credentials = match sentinel.kind {
-        CredentialKind::Login => {
-            Content::Whole(login(&sentinel.access, sentinel.refresh.as_deref()))
-        }
+        CredentialKind::Login => Content::Whole(login(&sentinel.access, sentinel.refresh.as_deref())),
         CredentialKind::ApiKey => {
             variables.push(("ANTHROPIC_API_KEY", sentinel.access.clone()));
             Content::Absent
         }
     };
     let (arguments, stdin) = arguments(task);
-    let mut files = vec![PlannedFile {
-        place: Place::AgentHome,
-        name: ".credentials.json",
-        content: credentials,
-    }];
+    let mut files = vec![PlannedFile { place: Place::AgentHome, name: ".credentials.json", content: credentials }];
     // With CLAUDE_CONFIG_DIR set some versions look for it there, some in HOME.
-    files.extend(
-        [Place::AgentHome, Place::UserHome].map(|place| PlannedFile {
-            place,
-            name: ".claude.json",
-            content: Content::Merged {
-                key: "hasCompletedOnboarding",
-                value: true,
-            },
-        }),
-    );
-    Ok(Plan {
-        files,
-        arguments,
-        stdin,
-        variables,
-    })
+    files.extend([Place::AgentHome, Place::UserHome].map(|place| PlannedFile {
+        place,
+        name: ".claude.json",
+        content: Content::Merged { key: "hasCompletedOnboarding", value: true },
+    }));
+    Ok(Plan { files, arguments, stdin, variables })
 }
 
 /// The first argument that contradicts a fixed one, or that would make of one prompt another thing than one turn.
@@ -66,11 +45,7 @@ pub(super) fn refused_argument(arguments: &[String]) -> Option<String> {
         let name = argument.split('=').next().unwrap_or(argument);
         // Short options can be written together, so every letter counts.
         let short = name.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        let has_short = short.is_some_and(|letters| {
-            letters
-                .chars()
-                .any(|letter| REFUSED_LETTERS.contains(letter))
-        });
+        let has_short = short.is_some_and(|letters| letters.chars().any(|letter| REFUSED_LETTERS.contains(letter)));
         (name == "--" || has_short || REFUSED.contains(&name)).then(|| name.to_owned())
     };
     arguments.iter().find_map(refused)
@@ -89,37 +64,17 @@ pub(super) fn final_answer(line: &[u8]) -> Option<Answer> {
         result: Option<String>,
         errors: Option<serde_json::Value>,
     }
-    let event: Event<'_> = serde_json::from_slice(line)
-        .ok()
-        .filter(|event: &Event<'_>| event.kind == "result")?;
+    let event: Event<'_> = serde_json::from_slice(line).ok().filter(|event: &Event<'_>| event.kind == "result")?;
     let told = || event.errors.as_ref().and_then(first_text);
-    let text = event
-        .result
-        .or_else(told)
-        .unwrap_or_else(|| event.subtype.into_owned());
-    Some(Answer {
-        text,
-        is_error: event.is_error,
-    })
+    let text = event.result.or_else(told).unwrap_or_else(|| event.subtype.into_owned());
+    Some(Answer { text, is_error: event.is_error })
 }
 
 pub(super) fn native_programs() -> Vec<(String, &'static str)> {
-    let processor = if cfg!(target_arch = "aarch64") {
-        "arm64"
-    } else {
-        "x64"
-    };
-    let musl =
-        std::path::Path::new(&format!("/lib/ld-musl-{}.so.1", std::env::consts::ARCH)).exists();
+    let processor = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let musl = std::path::Path::new(&format!("/lib/ld-musl-{}.so.1", std::env::consts::ARCH)).exists();
     let endings = if musl { ["-musl", ""] } else { ["", "-musl"] };
-    endings
-        .map(|ending| {
-            (
-                format!("@anthropic-ai/claude-code-linux-{processor}{ending}"),
-                "claude",
-            )
-        })
-        .into()
+    endings.map(|ending| (format!("@anthropic-ai/claude-code-linux-{processor}{ending}"), "claude")).into()
 }
 
 /// A login as claude stores one. It lasts for a century, so that claude never thinks of a refresh; the scope and the
@@ -141,13 +96,7 @@ fn login(access: &str, refresh: Option<&str>) -> String {
 
 /// The whole argument list, with the prompt or without it.
 fn arguments(task: &Task<'_>) -> (Vec<String>, Option<String>) {
-    let fixed = [
-        "-p",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--dangerously-skip-permissions",
-    ];
+    let fixed = ["-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"];
     let mut arguments: Vec<String> = fixed.map(str::to_owned).into();
     arguments.extend_from_slice(task.arguments);
     if task.prompt.len() > ARGUMENT_LIMIT {
@@ -158,11 +107,7 @@ fn arguments(task: &Task<'_>) -> (Vec<String>, Option<String>) {
 }
 
 fn first_text(errors: &serde_json::Value) -> Option<String> {
-    errors
-        .as_array()?
-        .iter()
-        .find_map(|error| error.as_str())
-        .map(str::to_owned)
+    errors.as_array()?.iter().find_map(|error| error.as_str()).map(str::to_owned)
 }
 
 const REFUSED: [&str; 17] = [
@@ -204,29 +149,16 @@ mod tests {
             provider: Provider::Anthropic,
             kind,
             access: "sk-ant-boxgate-sentinel-a".to_owned(),
-            refresh: (kind == CredentialKind::Login)
-                .then(|| "sk-ant-boxgate-sentinel-r".to_owned()),
+            refresh: (kind == CredentialKind::Login).then(|| "sk-ant-boxgate-sentinel-r".to_owned()),
         }];
         let arguments = ["--model".to_owned(), "x".to_owned()];
         let home = Path::new("/s/claude");
-        let task = Task {
-            prompt,
-            arguments: &arguments,
-            sentinels: &sentinels,
-            home,
-            uid,
-            sandbox_is_set: false,
-        };
+        let task = Task { prompt, arguments: &arguments, sentinels: &sentinels, home, uid, sandbox_is_set: false };
         plan(&task).expect("a plan")
     }
 
     fn credentials(plan: &Plan) -> &Content {
-        &plan
-            .files
-            .iter()
-            .find(|file| file.name == ".credentials.json")
-            .expect("planned")
-            .content
+        &plan.files.iter().find(|file| file.name == ".credentials.json").expect("planned").content
     }
 
     #[test]
@@ -248,40 +180,27 @@ mod tests {
     #[test]
     fn a_login_has_every_field_and_lasts_a_century() {
         let plan = planned("hi", CredentialKind::Login, 1000);
-        let Content::Whole(text) = credentials(&plan) else {
-            panic!("no file")
-        };
+        let Content::Whole(text) = credentials(&plan) else { panic!("no file") };
         let want = concat!(
             r#"{"claudeAiOauth":{"accessToken":"sk-ant-boxgate-sentinel-a","expiresAt":4922899200000,"#,
             r#""rateLimitTier":"default_claude_max_20x","refreshToken":"sk-ant-boxgate-sentinel-r","#,
             r#""refreshTokenExpiresAt":4922899200000,"scopes":["user:inference"],"subscriptionType":"max"}}"#,
         );
         assert_eq!(text, want);
-        assert!(
-            !plan
-                .variables
-                .iter()
-                .any(|(name, _)| *name == "ANTHROPIC_API_KEY")
-        );
+        assert!(!plan.variables.iter().any(|(name, _)| *name == "ANTHROPIC_API_KEY"));
     }
 
     #[test]
     fn an_api_key_is_a_variable_and_an_older_login_goes() {
         let plan = planned("hi", CredentialKind::ApiKey, 1000);
         assert_eq!(*credentials(&plan), Content::Absent);
-        assert!(
-            plan.variables
-                .contains(&("ANTHROPIC_API_KEY", "sk-ant-boxgate-sentinel-a".to_owned()))
-        );
+        assert!(plan.variables.contains(&("ANTHROPIC_API_KEY", "sk-ant-boxgate-sentinel-a".to_owned())));
     }
 
     #[test]
     fn root_is_told_that_it_is_in_a_sandbox() {
-        let sandbox = |uid| {
-            planned("hi", CredentialKind::Login, uid)
-                .variables
-                .contains(&("IS_SANDBOX", "1".to_owned()))
-        };
+        let sandbox =
+            |uid| planned("hi", CredentialKind::Login, uid).variables.contains(&("IS_SANDBOX", "1".to_owned()));
         assert!(sandbox(0) && !sandbox(1000));
     }
 
@@ -295,10 +214,7 @@ mod tests {
             (&["--"], Some("--")),
             (&["--permission-mode", "plan"], Some("--permission-mode")),
             (&["--resume", "x"], Some("--resume")),
-            (
-                &["--model", "opus", "--append-system-prompt", "be kind"],
-                None,
-            ),
+            (&["--model", "opus", "--append-system-prompt", "be kind"], None),
         ] {
             let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
             assert_eq!(refused_argument(&given).as_deref(), refused, "{given:?}");
@@ -307,21 +223,15 @@ mod tests {
 
     #[test]
     fn only_the_result_event_is_final() {
-        let good = final_answer(
-            br#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#,
-        )
-        .expect("final");
+        let good =
+            final_answer(br#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#).expect("final");
         assert_eq!((good.text.as_str(), good.is_error), ("done", false));
-        let bad = final_answer(br#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["no luck"]}"#);
+        let bad = final_answer(
+            br#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["no luck"]}"#,
+        );
         let bad = bad.expect("final");
         assert_eq!((bad.text.as_str(), bad.is_error), ("no luck", true));
-        for other in [
-            &br#"{"type":"assistant","result":"x"}"#[..],
-            b"",
-            b"\xff",
-            b"{\"type\":\"result\"",
-            b"[]",
-        ] {
+        for other in [&br#"{"type":"assistant","result":"x"}"#[..], b"", b"\xff", b"{\"type\":\"result\"", b"[]"] {
             assert!(final_answer(other).is_none(), "{other:?}");
         }
     }

@@ -36,11 +36,7 @@ pub(super) enum ClaimFault {
     #[error(
         "the door {door} belongs to the house {found}, and this box is pinned to {pinned}: correct BOXGATE_HOUSE or the mount"
     )]
-    Foreign {
-        door: String,
-        found: Fingerprint,
-        pinned: Fingerprint,
-    },
+    Foreign { door: String, found: Fingerprint, pinned: Fingerprint },
     #[error("the certificate that the house gave is not the one of its fingerprint {house}")]
     WrongCertificate { house: Fingerprint },
     #[error("the claim was refused: {}. {}{}", .0.said, .0.hint, holder(.0))]
@@ -72,11 +68,9 @@ pub(super) async fn claim(wanted: &Wanted) -> Result<(Claimed, Held), ClaimFault
         return Err(ClaimFault::WrongCertificate { house: spec.house });
     }
     match &wanted.house {
-        Some(pinned) if *pinned != spec.house => Err(ClaimFault::Foreign {
-            door: wanted.door.name().to_owned(),
-            found: spec.house,
-            pinned: pinned.clone(),
-        }),
+        Some(pinned) if *pinned != spec.house => {
+            Err(ClaimFault::Foreign { door: wanted.door.name().to_owned(), found: spec.house, pinned: pinned.clone() })
+        }
         pinned => {
             let held = Held::new(wanted.door.clone(), wanted.agent, &spec, lines);
             let pinned = pinned.is_some();
@@ -91,32 +85,24 @@ pub(super) async fn attest(held: &mut Held, attestation: Attestation) -> Result<
     match held.told_in_time().await {
         Told::Go => Ok(()),
         Told::Unproven(which) => Err(ClaimFault::Unproven(which)),
-        Told::Cut(ended_by) => Err(ClaimFault::Lost(format!(
-            "the house cut the run ({ended_by:?})"
-        ))),
-        Told::Settled(_) => Err(ClaimFault::Lost(
-            "the house settled a report that was never given".to_owned(),
-        )),
+        Told::Cut(ended_by) => Err(ClaimFault::Lost(format!("the house cut the run ({ended_by:?})"))),
+        Told::Settled(_) => Err(ClaimFault::Lost("the house settled a report that was never given".to_owned())),
         Told::Lost(why) => Err(ClaimFault::Lost(why)),
     }
 }
 
 /// Whether the house behind the door is the one that it must be. Nothing of this box is told before that is known.
 async fn check_house(door: &Door, pinned: &Fingerprint) -> Result<(), ClaimFault> {
-    let reply = http::ask(door, "GET", HEALTH_PATH, None)
-        .await
-        .map_err(|fault| refine(door, fault))?;
+    let reply = http::ask(door, "GET", HEALTH_PATH, None).await.map_err(|fault| refine(door, fault))?;
     let told = match reply {
         Reply::Answer { status: 200, body } => serde_json::from_slice::<Identity>(&body).ok(),
         Reply::Answer { .. } | Reply::Upgraded(_) => None,
     };
     match told {
         Some(identity) if identity.house == *pinned => Ok(()),
-        Some(identity) => Err(ClaimFault::Foreign {
-            door: door.name().to_owned(),
-            found: identity.house,
-            pinned: pinned.clone(),
-        }),
+        Some(identity) => {
+            Err(ClaimFault::Foreign { door: door.name().to_owned(), found: identity.house, pinned: pinned.clone() })
+        }
         None => Err(no_house(door, "it does not tell its identity")),
     }
 }
@@ -134,11 +120,8 @@ async fn open(
         boxd: env!("CARGO_PKG_VERSION").to_owned(),
         reattach,
     };
-    let body =
-        serde_json::to_vec(&claim).map_err(|_| no_house(door, "the claim cannot be written"))?;
-    let reply = http::ask(door, "POST", CLAIM_PATH, Some(&body))
-        .await
-        .map_err(|fault| refine(door, fault))?;
+    let body = serde_json::to_vec(&claim).map_err(|_| no_house(door, "the claim cannot be written"))?;
+    let reply = http::ask(door, "POST", CLAIM_PATH, Some(&body)).await.map_err(|fault| refine(door, fault))?;
     let mut lines = match reply {
         Reply::Upgraded(lines) => lines,
         Reply::Answer { status, body } => {
@@ -157,19 +140,13 @@ async fn open(
 
 fn refine(door: &Door, fault: HttpFault) -> ClaimFault {
     match fault {
-        HttpFault::Connect(source) => ClaimFault::NoDoor {
-            door: door.name().to_owned(),
-            source,
-        },
+        HttpFault::Connect(source) => ClaimFault::NoDoor { door: door.name().to_owned(), source },
         other => no_house(door, &crate::say::chain(&other)),
     }
 }
 
 fn no_house(door: &Door, what: &str) -> ClaimFault {
-    ClaimFault::NoHouse {
-        door: door.name().to_owned(),
-        what: what.to_owned(),
-    }
+    ClaimFault::NoHouse { door: door.name().to_owned(), what: what.to_owned() }
 }
 
 fn holder(refused: &ClaimRefused) -> String {

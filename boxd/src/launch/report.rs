@@ -32,11 +32,7 @@ pub(super) struct Ended {
 impl Ended {
     /// The end of a run whose agent never started.
     pub(super) fn without_agent(exit_code: u8, error: &str) -> Self {
-        Self {
-            exit_code,
-            error: Some(error.to_owned()),
-            ..Self::default()
-        }
+        Self { exit_code, error: Some(error.to_owned()), ..Self::default() }
     }
 }
 
@@ -48,11 +44,7 @@ impl Default for Ended {
             signal: None,
             agent_spoke: false,
             error: None,
-            stdout: StdoutRecord {
-                bytes: 0,
-                sha256: EMPTY.to_owned(),
-                kept: false,
-            },
+            stdout: StdoutRecord { bytes: 0, sha256: EMPTY.to_owned(), kept: false },
             answer: None,
             orphans: 0,
             lingered: false,
@@ -91,21 +83,8 @@ pub(super) fn now() -> String {
 }
 
 fn report_of(ended: Ended, started: String) -> Report {
-    let Ended {
-        by,
-        exit_code,
-        signal,
-        agent_spoke,
-        error,
-        stdout,
-        answer,
-        orphans,
-        lingered,
-        agent_version,
-    } = ended;
-    let agent_error = answer
-        .filter(|answer| answer.is_error)
-        .map(|answer| answer.text);
+    let Ended { by, exit_code, signal, agent_spoke, error, stdout, answer, orphans, lingered, agent_version } = ended;
+    let agent_error = answer.filter(|answer| answer.is_error).map(|answer| answer.text);
     let short = |text: String| say::cut(&text, TEXT_LIMIT).to_owned();
     Report {
         ended_by: by,
@@ -136,11 +115,7 @@ async fn settled(held: &mut Held) -> Result<Settled, String> {
 /// Success that nobody recorded is none; any other code says more than this one would.
 fn unreported(exit_code: u8, why: &str) -> u8 {
     say::line(&format!("the report could not be given: {why}"));
-    if exit_code == 0 {
-        UNREPORTED
-    } else {
-        exit_code
-    }
+    if exit_code == 0 { UNREPORTED } else { exit_code }
 }
 
 /// The answer alone on standard output; what the agent says went wrong on standard error.
@@ -170,27 +145,15 @@ mod tests {
 
     #[test]
     fn a_success_that_was_not_recorded_is_74_and_nothing_else_is() {
-        assert_eq!(
-            [0, 1, 124, 137].map(|code| unreported(code, "test")),
-            [74, 1, 124, 137]
-        );
+        assert_eq!([0, 1, 124, 137].map(|code| unreported(code, "test")), [74, 1, 124, 137]);
     }
 
     #[test]
     fn texts_of_a_report_are_short_and_whole_characters() {
         let text = "é".repeat(400);
-        let answer = Some(Answer {
-            text: text.clone(),
-            is_error: true,
-        });
+        let answer = Some(Answer { text: text.clone(), is_error: true });
         let report = report_of(
-            Ended {
-                answer,
-                error: Some(text),
-                exit_code: 0,
-                agent_spoke: true,
-                ..Ended::default()
-            },
+            Ended { answer, error: Some(text), exit_code: 0, agent_spoke: true, ..Ended::default() },
             String::new(),
         );
         assert_eq!(report.agent_error.expect("an error").len(), 500);

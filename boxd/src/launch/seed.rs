@@ -60,8 +60,7 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed) -> Result<Seeded, SeedFau
             sentinels: &spec.sentinels,
             home: agent_home.path(),
             uid: geteuid().as_raw(),
-            sandbox_is_set: wanted.variables.get("IS_SANDBOX").is_some()
-                || wanted.extra.get("IS_SANDBOX").is_some(),
+            sandbox_is_set: wanted.variables.get("IS_SANDBOX").is_some() || wanted.extra.get("IS_SANDBOX").is_some(),
         },
     )?;
     let home = home_of(wanted, &session)?;
@@ -76,23 +75,14 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed) -> Result<Seeded, SeedFau
     let record = session.inner("runs")?.inner(spec.run.as_str())?;
     let home = home.path().to_owned();
     let workspace = wanted.workspace.clone();
-    Ok(Seeded {
-        found,
-        plan,
-        home,
-        ca,
-        bundle,
-        workspace,
-        record,
-    })
+    Ok(Seeded { found, plan, home, ca, bundle, workspace, record })
 }
 
 /// The user's `HOME` where it can be written to, else one in the session.
 fn home_of(wanted: &Wanted, session: &Folder) -> Result<Folder, FileFault> {
     let given = wanted.variables.get("HOME").map(Path::new);
     let may_write = AccessFlags::W_OK | AccessFlags::X_OK;
-    let usable = given
-        .filter(|home| home.is_absolute() && home.is_dir() && access(*home, may_write).is_ok());
+    let usable = given.filter(|home| home.is_absolute() && home.is_dir() && access(*home, may_write).is_ok());
     usable.map_or_else(|| session.inner("home"), Folder::open)
 }
 
@@ -106,20 +96,12 @@ fn put(folder: &Folder, file: &PlannedFile) -> Result<(), FileFault> {
 
 /// Sets one key of a JSON object and leaves the rest. A file that is no JSON object is the user's affair: it stays.
 fn merge(folder: &Folder, name: &str, key: &str, value: bool) -> Result<(), FileFault> {
-    let found = folder
-        .read(name, MERGE_LIMIT)?
-        .filter(|bytes| !bytes.is_empty());
-    let mut object = match found
-        .as_deref()
-        .map(serde_json::from_slice::<Map<String, Value>>)
-    {
+    let found = folder.read(name, MERGE_LIMIT)?.filter(|bytes| !bytes.is_empty());
+    let mut object = match found.as_deref().map(serde_json::from_slice::<Map<String, Value>>) {
         None => Map::new(),
         Some(Ok(object)) => object,
         Some(Err(_)) => {
-            say::line(&format!(
-                "{} is no JSON object: left as it is",
-                folder.path().join(name).display()
-            ));
+            say::line(&format!("{} is no JSON object: left as it is", folder.path().join(name).display()));
             return Ok(());
         }
     };
@@ -127,9 +109,7 @@ fn merge(folder: &Folder, name: &str, key: &str, value: bool) -> Result<(), File
         return Ok(());
     }
     object.insert(key.to_owned(), Value::Bool(value));
-    folder
-        .write(name, Value::Object(object).to_string().as_bytes())
-        .map(drop)
+    folder.write(name, Value::Object(object).to_string().as_bytes()).map(drop)
 }
 
 /// The house's certificate alone, and the bundle.
@@ -167,11 +147,7 @@ mod tests {
         ] {
             std::fs::write(&path, before).expect("written");
             merge(&folder, ".claude.json", "done", true).expect("merged");
-            assert_eq!(
-                std::fs::read_to_string(&path).expect("read"),
-                after,
-                "{before:?}"
-            );
+            assert_eq!(std::fs::read_to_string(&path).expect("read"), after, "{before:?}");
         }
         std::fs::remove_file(&path).expect("removed");
         std::fs::create_dir(&path).expect("a folder");

@@ -21,19 +21,11 @@ pub(super) struct ShimUp {
 }
 
 /// Listens at the usual port, or at a free one, and starts serving.
-pub(super) async fn raise(
-    wanted: &Wanted,
-    claimed: &Claimed,
-    seeded: Seeded,
-) -> Result<ShimUp, ShimFault> {
+pub(super) async fn raise(wanted: &Wanted, claimed: &Claimed, seeded: Seeded) -> Result<ShimUp, ShimFault> {
     let tag = RunTag::new(&claimed.spec.run, &claimed.spec.token);
     let listening = ::shim::listen(Loopback::port(PORT), wanted.door.clone(), tag).await?;
     let port = listening.at();
-    Ok(ShimUp {
-        seeded,
-        port,
-        serving: tokio::spawn(listening.serve()),
-    })
+    Ok(ShimUp { seeded, port, serving: tokio::spawn(listening.serve()) })
 }
 
 impl ShimUp {

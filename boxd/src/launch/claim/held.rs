@@ -61,12 +61,7 @@ impl Held {
 
     /// The same, where the house must answer.
     pub(in crate::launch) async fn told_in_time(&mut self) -> Told {
-        let late = |_| {
-            Told::Lost(format!(
-                "the house does not answer within {} s",
-                IN_TIME.as_secs()
-            ))
-        };
+        let late = |_| Told::Lost(format!("the house does not answer within {} s", IN_TIME.as_secs()));
         timeout(IN_TIME, self.told()).await.unwrap_or_else(late)
     }
 }
@@ -103,11 +98,7 @@ impl Keeper {
     }
 
     /// Carries lines until the connection breaks; `None` when boxd is done with it.
-    async fn exchange(
-        &mut self,
-        lines: &mut Lines,
-        unanswered: &mut Option<FromBox>,
-    ) -> Option<HttpFault> {
+    async fn exchange(&mut self, lines: &mut Lines, unanswered: &mut Option<FromBox>) -> Option<HttpFault> {
         if let Some(message) = unanswered.as_ref()
             && let Err(fault) = lines.send(message).await
         {
@@ -149,10 +140,7 @@ impl Keeper {
                 Ok(lines) => return Ok(lines),
                 Err(Trouble::Final(why)) => return Err(format!("{broken}; {why}")),
                 Err(Trouble::Passing(why)) if Instant::now() + PAUSE > until => {
-                    return Err(format!(
-                        "{broken}; not taken up again within {} s: {why}",
-                        REATTACH.as_secs()
-                    ));
+                    return Err(format!("{broken}; not taken up again within {} s: {why}", REATTACH.as_secs()));
                 }
                 Err(Trouble::Passing(_)) => sleep(PAUSE).await,
             }
@@ -161,12 +149,8 @@ impl Keeper {
 
     async fn try_to_take_up(&self) -> Result<Lines, Trouble> {
         // The token is shown to this house alone.
-        check_house(&self.door, &self.house)
-            .await
-            .map_err(Trouble::of)?;
-        let (spec, lines) = open(&self.door, self.agent, Some(self.token.clone()))
-            .await
-            .map_err(Trouble::of)?;
+        check_house(&self.door, &self.house).await.map_err(Trouble::of)?;
+        let (spec, lines) = open(&self.door, self.agent, Some(self.token.clone())).await.map_err(Trouble::of)?;
         match spec.run == self.run && spec.house == self.house {
             true => Ok(lines),
             false => Err(Trouble::Final("the house gave another run".to_owned())),
@@ -185,10 +169,7 @@ impl Trouble {
         match fault {
             ClaimFault::NoDoor { .. } | ClaimFault::NoHouse { .. } => Self::Passing(text),
             ClaimFault::Refused(refused)
-                if matches!(
-                    refused.reason,
-                    ClaimReason::Draining | ClaimReason::LedgerDown
-                ) =>
+                if matches!(refused.reason, ClaimReason::Draining | ClaimReason::LedgerDown) =>
             {
                 Self::Passing(text)
             }

@@ -42,17 +42,9 @@ pub(super) enum HttpFault {
 }
 
 /// Sends one request on a connection of its own; `body` makes it a claim.
-pub(super) async fn ask(
-    door: &Door,
-    method: &str,
-    path: &str,
-    body: Option<&[u8]>,
-) -> Result<Reply, HttpFault> {
+pub(super) async fn ask(door: &Door, method: &str, path: &str, body: Option<&[u8]>) -> Result<Reply, HttpFault> {
     let stream = door.connect().await.map_err(HttpFault::Connect)?;
-    let mut lines = Lines {
-        stream,
-        held: Vec::new(),
-    };
+    let mut lines = Lines { stream, held: Vec::new() };
     timeout(ANSWER, async {
         let connection = match body {
             Some(body) => format!("Connection: Upgrade\r\nUpgrade: {CLAIM_UPGRADE}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len()),
@@ -100,12 +92,11 @@ impl Lines {
     }
 
     pub(super) async fn send(&mut self, message: &impl Serialize) -> Result<(), HttpFault> {
-        let mut line = serde_json::to_vec(message)
-            .map_err(|_| HttpFault::Protocol("a message that cannot be written"))?;
+        let mut line =
+            serde_json::to_vec(message).map_err(|_| HttpFault::Protocol("a message that cannot be written"))?;
         line.push(b'\n');
         let sent = timeout(ANSWER, self.stream.write_all(&line)).await;
-        sent.map_err(|_| HttpFault::Late(ANSWER.as_secs()))?
-            .map_err(HttpFault::Speak)
+        sent.map_err(|_| HttpFault::Late(ANSWER.as_secs()))?.map_err(HttpFault::Speak)
     }
 
     async fn fill(&mut self) -> Result<(), HttpFault> {
@@ -126,9 +117,7 @@ impl Lines {
                     self.held.drain(..consumed);
                     return Ok(head);
                 }
-                Ok(httparse::Status::Partial) if self.held.len() <= HEAD_LIMIT => {
-                    self.fill().await?
-                }
+                Ok(httparse::Status::Partial) if self.held.len() <= HEAD_LIMIT => self.fill().await?,
                 Ok(httparse::Status::Partial) => {
                     return Err(HttpFault::Protocol("an answer's head above 16 KiB"));
                 }
@@ -154,10 +143,7 @@ impl Lines {
 
 fn head_of(response: &httparse::Response<'_, '_>) -> Result<Head, HttpFault> {
     let field = |name: &str| {
-        let found = response
-            .headers
-            .iter()
-            .find(|field| field.name.eq_ignore_ascii_case(name));
+        let found = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
         found.and_then(|field| std::str::from_utf8(field.value).ok())
     };
     if field("transfer-encoding").is_some() {
@@ -169,14 +155,8 @@ fn head_of(response: &httparse::Response<'_, '_>) -> Result<Head, HttpFault> {
         None => None,
     };
     let upgraded = field("upgrade").is_some_and(|token| token.eq_ignore_ascii_case(CLAIM_UPGRADE));
-    let status = response
-        .code
-        .ok_or(HttpFault::Protocol("an answer without a status"))?;
-    Ok(Head {
-        status,
-        length,
-        upgraded,
-    })
+    let status = response.code.ok_or(HttpFault::Protocol("an answer without a status"))?;
+    Ok(Head { status, length, upgraded })
 }
 
 /// For an answer, and for each line that is waited for before the agent runs.

@@ -39,11 +39,7 @@ fn scene(house: Option<&str>) -> Scene {
         extra: Variables::default(),
         unsafe_open_network: false,
     };
-    Scene {
-        door: UnixListener::bind(path).expect("a door"),
-        wanted,
-        _folder: folder,
-    }
+    Scene { door: UnixListener::bind(path).expect("a door"), wanted, _folder: folder }
 }
 
 fn spec(ca: &str) -> Spec {
@@ -56,25 +52,19 @@ fn spec(ca: &str) -> Spec {
 }
 
 fn identity(house: &str) -> Vec<u8> {
-    let identity = Identity {
-        house: house.parse().expect("good"),
-        box_id: "b".parse().expect("good"),
-        protocol: PROTOCOL,
-    };
+    let identity =
+        Identity { house: house.parse().expect("good"), box_id: "b".parse().expect("good"), protocol: PROTOCOL };
     answer(200, &serde_json::to_string(&identity).expect("json"))
 }
 
 fn answer(status: u16, body: &str) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
+    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
 fn upgraded(first: &FromHouse) -> Vec<u8> {
     let line = serde_json::to_string(first).expect("json");
-    format!("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: {CLAIM_UPGRADE}\r\n\r\n{line}\n").into_bytes()
+    format!("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: {CLAIM_UPGRADE}\r\n\r\n{line}\n")
+        .into_bytes()
 }
 
 /// Takes one connection, reads its request and answers it.
@@ -93,8 +83,7 @@ fn is_whole(request: &[u8]) -> bool {
     let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
     };
-    !request.starts_with(b"POST")
-        || serde_json::from_slice::<serde_json::Value>(&request[end + 4..]).is_ok()
+    !request.starts_with(b"POST") || serde_json::from_slice::<serde_json::Value>(&request[end + 4..]).is_ok()
 }
 
 async fn fault_of(house: Option<&str>, answers: &[Vec<u8>]) -> ClaimFault {
@@ -115,23 +104,14 @@ async fn fault_of(house: Option<&str>, answers: &[Vec<u8>]) -> ClaimFault {
 async fn a_claim_asks_attests_and_gets_its_go() {
     let scene = scene(Some(trust::fingerprint(CA).expect("good").as_str()));
     let house = async {
-        serve(
-            &scene.door,
-            &identity(trust::fingerprint(CA).expect("good").as_str()),
-        )
-        .await;
-        let (mut stream, request) =
-            serve(&scene.door, &upgraded(&FromHouse::Spec(Box::new(spec(CA))))).await;
+        serve(&scene.door, &identity(trust::fingerprint(CA).expect("good").as_str())).await;
+        let (mut stream, request) = serve(&scene.door, &upgraded(&FromHouse::Spec(Box::new(spec(CA))))).await;
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
             stream.read_buf(&mut line).await.expect("read");
         }
         stream.write_all(b"\"go\"\n").await.expect("answered");
-        (
-            stream,
-            request,
-            serde_json::from_slice::<FromBox>(&line).expect("a message"),
-        )
+        (stream, request, serde_json::from_slice::<FromBox>(&line).expect("a message"))
     };
     let boxd = async {
         let (claimed, mut held) = claim(&scene.wanted).await.expect("claimed");
@@ -148,11 +128,11 @@ async fn a_claim_asks_attests_and_gets_its_go() {
         (claimed, held)
     };
     let ((stream, request, said), (claimed, mut held)) = tokio::join!(house, boxd);
-    assert!(request.starts_with("POST /claim HTTP/1.1\r\nHost: door\r\nConnection: Upgrade\r\nUpgrade: boxgate-claim\r\n"), "{request}");
-    assert!(matches!(
-        said,
-        FromBox::Attest(Attestation { pinned: true, .. })
-    ));
+    assert!(
+        request.starts_with("POST /claim HTTP/1.1\r\nHost: door\r\nConnection: Upgrade\r\nUpgrade: boxgate-claim\r\n"),
+        "{request}"
+    );
+    assert!(matches!(said, FromBox::Attest(Attestation { pinned: true, .. })));
     assert_eq!(claimed.spec.token.expose(), TOKEN);
     // The connection breaks, and the token no longer opens anything: the run is lost.
     drop(stream);
@@ -163,20 +143,11 @@ async fn a_claim_asks_attests_and_gets_its_go() {
         request
     };
     let (request, told) = tokio::join!(house, held.told());
-    assert!(
-        request.contains(TOKEN) && matches!(told, Told::Lost(_)),
-        "{told:?}"
-    );
+    assert!(request.contains(TOKEN) && matches!(told, Told::Lost(_)), "{told:?}");
 }
 
 fn refused(reason: ClaimReason) -> String {
-    let refused = ClaimRefused {
-        reason,
-        said: "no".to_owned(),
-        hint: "wait".to_owned(),
-        run: None,
-        since: None,
-    };
+    let refused = ClaimRefused { reason, said: "no".to_owned(), hint: "wait".to_owned(), run: None, since: None };
     serde_json::to_string(&refused).expect("json")
 }
 
@@ -196,15 +167,8 @@ async fn each_refusal_has_its_exit_code() {
 #[tokio::test]
 async fn a_foreign_house_is_told_nothing() {
     let other = format!("sha256:{}", "0".repeat(64));
-    let fault = fault_of(
-        Some(&other),
-        &[identity(trust::fingerprint(CA).expect("good").as_str())],
-    )
-    .await;
-    assert!(
-        fault.code() == 76 && fault.to_string().contains(&other),
-        "{fault}"
-    );
+    let fault = fault_of(Some(&other), &[identity(trust::fingerprint(CA).expect("good").as_str())]).await;
+    assert!(fault.code() == 76 && fault.to_string().contains(&other), "{fault}");
 }
 
 #[tokio::test]
@@ -229,8 +193,5 @@ async fn what_is_no_house_is_not_believed() {
     let mut scene = scene(None);
     scene.wanted.door = Door::at("/nonexistent/door.sock".into());
     let fault = claim(&scene.wanted).await.expect_err("no door");
-    assert!(
-        fault.code() == 69 && fault.to_string().contains("/nonexistent/door.sock"),
-        "{fault}"
-    );
+    assert!(fault.code() == 69 && fault.to_string().contains("/nonexistent/door.sock"), "{fault}");
 }

@@ -48,14 +48,8 @@ pub(super) async fn watch(
     mut children: ChildEnded,
     drain: &mut Drain,
 ) -> Watched {
-    let mut ending = Ending {
-        agent,
-        cause: Cause::Itself,
-        kill_at: None,
-        linger_at: None,
-    };
-    let ceiling_at =
-        ceiling.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
+    let mut ending = Ending { agent, cause: Cause::Itself, kill_at: None, linger_at: None };
+    let ceiling_at = ceiling.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     // The agent may have ended before anyone listened.
     let mut fate = reaper::reap(agent);
     while fate.is_none() {
@@ -74,10 +68,7 @@ pub(super) async fn watch(
         }
     }
     serving.abort();
-    Watched {
-        cause: ending.cause,
-        fate: fate.unwrap_or(Fate::Killed(0)),
-    }
+    Watched { cause: ending.cause, fate: fate.unwrap_or(Fate::Killed(0)) }
 }
 
 struct Ending {
@@ -110,10 +101,7 @@ impl Ending {
             Told::Cut(by) => self.begin(Cause::Cut(by), FORCED_GRACE),
             Told::Lost(why) => self.begin(Cause::Lost(why), FORCED_GRACE),
             Told::Go | Told::Unproven(_) | Told::Settled(_) => {
-                self.begin(
-                    Cause::Lost("the house spoke out of turn".to_owned()),
-                    FORCED_GRACE,
-                );
+                self.begin(Cause::Lost("the house spoke out of turn".to_owned()), FORCED_GRACE);
             }
         }
     }
@@ -137,10 +125,7 @@ impl Ending {
 
     /// Whether something that outranks the agent's own status is ending it.
     const fn is_forced(&self) -> bool {
-        matches!(
-            self.cause,
-            Cause::Ceiling | Cause::Cut(_) | Cause::Lost(_) | Cause::Shim(_)
-        )
+        matches!(self.cause, Cause::Ceiling | Cause::Cut(_) | Cause::Lost(_) | Cause::Shim(_))
     }
 
     /// Whether the claim has nothing more to say.
