@@ -10,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser, Debug)]
 #[command(name = "boxd", version, disable_help_subcommand = true)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) isolation: IsolateArguments,
     #[command(subcommand)]
     pub(crate) deed: Deed,
 }
@@ -20,6 +22,32 @@ pub(crate) enum Deed {
     Run(Box<RunArguments>),
     /// Prints the version of boxd.
     Version,
+}
+
+/// The options of `--isolate`, which stand before `run`.
+#[derive(Args, Debug)]
+pub(crate) struct IsolateArguments {
+    /// Makes the box first: namespaces, a root of its own, no network, no power. docs/isolate.md says what is in it.
+    #[arg(long)]
+    pub(crate) isolate: bool,
+    /// The door's socket on the host.
+    #[arg(long, value_name = "PATH", requires = "isolate")]
+    pub(crate) door: Option<PathBuf>,
+    /// The folder that the box sees as /workspace; by default the current one.
+    #[arg(long, value_name = "DIR", requires = "isolate")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// The folder that the box sees as /session; by default one for each workspace in the caller's state folder.
+    #[arg(long, value_name = "DIR", requires = "isolate")]
+    pub(crate) session: Option<PathBuf>,
+    /// A folder that the box sees read-only as /opt/boxgate/agents: the one that holds node_modules. Repeatable.
+    #[arg(long = "agent-dir", value_name = "DIR", requires = "isolate")]
+    pub(crate) agent_dirs: Vec<PathBuf>,
+    /// A file or folder that the box sees read-only at the same place. Repeatable.
+    #[arg(long = "ro", value_name = "PATH", requires = "isolate")]
+    pub(crate) read_only: Vec<PathBuf>,
+    /// The box's uid; only root can choose it.
+    #[arg(long, value_name = "N", requires = "isolate")]
+    pub(crate) uid: Option<u32>,
 }
 
 #[derive(Args, Debug)]

@@ -47,10 +47,23 @@ impl std::fmt::Debug for Variables {
     }
 }
 
-/// Removes what an agent must not inherit.
+/// Removes what an agent must not inherit, and leaves no copy of it in memory.
 pub(crate) fn scrub(given: BTreeMap<OsString, OsString>) -> Variables {
-    let kept = given.into_iter().filter(|(name, _)| !is_scrubbed(&name.to_string_lossy()));
-    Variables(kept.collect())
+    let mut kept = BTreeMap::new();
+    for (name, value) in given {
+        if is_scrubbed(&name.to_string_lossy()) {
+            wipe(value);
+        } else {
+            kept.insert(name, value);
+        }
+    }
+    Variables(kept)
+}
+
+fn wipe(value: OsString) {
+    let mut bytes = value.into_encoded_bytes();
+    bytes.fill(0);
+    std::hint::black_box(&bytes);
 }
 
 /// The environment that every agent gets: what was given, what `--env` adds, and then what the launch sets.

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::cli::{Output, RunArguments};
 use crate::environment::{self, Variables};
+use crate::isolate::Inside;
 use crate::{agent, sys};
 
 /// What is to be done.
@@ -134,6 +135,18 @@ impl Inputs {
     }
 }
 
+impl Wanted {
+    /// Into the box that boxd has made: its places, and its way to the door.
+    pub(crate) fn move_in(&mut self, inside: Inside) {
+        let Inside { door, session, workspace } = inside;
+        self.variables.set("PWD", &workspace);
+        self.variables.set("TMPDIR", "/tmp");
+        self.door = door;
+        self.session = session;
+        self.workspace = Some(workspace);
+    }
+}
+
 /// The variables that boxd itself reads.
 #[derive(Default)]
 struct OwnVariables {
@@ -228,6 +241,6 @@ fn prompt_file(path: &Path) -> Result<String, InputFault> {
     OsString::from_vec(bytes).into_string().map_err(|_| InputFault::PromptText)
 }
 
-const DOOR: &str = "/run/boxgate/door/door.sock";
+pub(crate) const DOOR: &str = "/run/boxgate/door/door.sock";
 const SESSION: &str = "/session";
 const PROMPT_LIMIT: u64 = 16 * 1024 * 1024;

@@ -3,6 +3,7 @@
 //! [`enter`] splits boxd in two. The outer half stays on the host, holds the door and waits; the inner half returns
 //! as PID 1 of the box and goes on with the run.
 
+mod options;
 mod plan;
 mod identity;
 mod session;
@@ -17,17 +18,15 @@ mod filter;
 mod fault;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::Pid;
 
-pub(crate) use door::DoorLine;
 pub(crate) use fault::IsolateFault;
 pub(crate) use plan::IsolateOptions;
 
-use door::DoorKeeper;
+use door::{DoorKeeper, DoorLine};
 use fault::at;
 use identity::own_map;
 use outside::Signals;
@@ -45,7 +44,7 @@ pub(crate) enum Entered {
 /// What the run in the box needs to know.
 pub(crate) struct Inside {
     /// The way to the door; the box has no path to it.
-    pub(crate) door: Arc<DoorLine>,
+    pub(crate) door: shim::Door,
     /// Where the session folder is in the box.
     pub(crate) session: PathBuf,
     /// Where the workspace is in the box; already the current folder.
@@ -104,7 +103,7 @@ fn inner(plan: &Plan, taken: Option<Trees>, line: DoorLine, signals: Signals) ->
     signals.restore()?;
     inside::settle(plan, taken, &line)?;
     Ok(Inside {
-        door: Arc::new(line),
+        door: line.into_door(&plan.door()),
         session: PathBuf::from(plan::SESSION),
         workspace: PathBuf::from(plan::WORKSPACE),
     })

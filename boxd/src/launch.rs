@@ -20,11 +20,11 @@ use crate::signals::{self, Asked, ChildEnded};
 use crate::{lock, say, sys};
 
 /// Runs one agent and gives boxd's exit code.
-pub(crate) fn run(wanted: Wanted) -> u8 {
-    let prepared = sys::take_hold().and_then(|inherited| sys::close_to_others().map(|()| inherited));
+pub(crate) fn run(wanted: Wanted, inherited: sys::Inherited) -> u8 {
+    let prepared = sys::close_to_others();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let (inherited, runtime) = match (prepared, runtime) {
-        (Ok(inherited), Ok(runtime)) => (inherited, runtime),
+    let runtime = match (prepared, runtime) {
+        (Ok(()), Ok(runtime)) => runtime,
         (Err(fault), _) => return own_fault(&format!("prepare this process: {fault}")),
         (_, Err(fault)) => return own_fault(&format!("start the runtime: {fault}")),
     };

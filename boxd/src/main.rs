@@ -1,7 +1,8 @@
-//! boxd, the entrypoint of a box: arguments → inputs → launch → exit code.
+//! boxd, the entrypoint of a box: arguments → inputs → (a box of its own) → launch → exit code.
 
 mod cli;
 mod inputs;
+mod isolate;
 mod launch;
 mod agent;
 mod environment;
@@ -19,7 +20,8 @@ mod sys;
 use std::process::ExitCode;
 
 use crate::cli::{Cli, Deed};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Wanted, WantedVersion};
+use crate::isolate::{Entered, Inside, IsolateOptions};
 
 fn main() -> ExitCode {
     let environment = inputs::take_environment();
@@ -29,11 +31,54 @@ fn main() -> ExitCode {
     };
     let ended = match cli.deed {
         Deed::Version => version::of_boxd(),
-        Deed::Run(arguments) => match Inputs::new(arguments, environment) {
-            Ok(Inputs::AgentVersion(wanted)) => version::of_agent(&wanted),
-            Ok(Inputs::Run(wanted)) => launch::run(*wanted),
-            Err(fault) => say::usage(&fault),
-        },
+        Deed::Run(mut arguments) => {
+            let isolation = cli.isolation.options(&mut arguments, &environment);
+            match Inputs::new(arguments, environment) {
+                Ok(Inputs::AgentVersion(wanted)) => agent_version(wanted, isolation),
+                Ok(Inputs::Run(wanted)) => run(*wanted, isolation),
+                Err(fault) => say::usage(&fault),
+            }
+        }
     };
     ExitCode::from(ended)
 }
+
+fn run(mut wanted: Wanted, isolation: Option<IsolateOptions>) -> u8 {
+    let inherited = match sys::take_hold() {
+        Ok(inherited) => inherited,
+        Err(fault) => {
+            say::line(&format!("prepare this process: {fault}"));
+            return OWN_FAULT;
+        }
+    };
+    match settle(isolation) {
+        Ok(Some(inside)) => wanted.move_in(inside),
+        Ok(None) => {}
+        Err(ended) => return ended,
+    }
+    launch::run(wanted, inherited)
+}
+
+fn agent_version(wanted: WantedVersion, isolation: Option<IsolateOptions>) -> u8 {
+    match settle(isolation) {
+        Ok(_) => version::of_agent(&wanted),
+        Err(ended) => ended,
+    }
+}
+
+/// Makes the box, where boxd was asked to, and goes on inside of it; an exit code where there is nothing to go on with.
+fn settle(isolation: Option<IsolateOptions>) -> Result<Option<Inside>, u8> {
+    let Some(options) = isolation else {
+        return Ok(None);
+    };
+    match isolate::enter(&options) {
+        Ok(Entered::Inside(inside)) => Ok(Some(inside)),
+        Ok(Entered::Outside(ended)) => Err(ended),
+        Err(fault) => {
+            say::line(&say::chain(&fault));
+            Err(fault.exit_code())
+        }
+    }
+}
+
+const OWN_FAULT: u8 = 70;

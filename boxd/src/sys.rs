@@ -1,6 +1,8 @@
 //! The few system calls that have no safe wrapper: the only file of the crate with `unsafe` in it.
 #![allow(unsafe_code)]
 
+pub(crate) mod isolate;
+
 use std::ffi::{CStr, c_char};
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::cmsg_space;
@@ -46,7 +46,7 @@ pub(crate) fn open(plan: &Plan) -> Result<(DoorKeeper, DoorLine), IsolateFault> 
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
         .open(&plan.door_folder)
-        .map_err(|source| IsolateFault::Door { path: plan.door_folder.join(&plan.door_name), source })?;
+        .map_err(|source| IsolateFault::Door { path: plan.door(), source })?;
     let (outer, inner) = line().map_err(at("open", "the line to the outer boxd"))?;
     let keeper = DoorKeeper { line: outer, folder, name: plan.door_name.clone() };
     let line = DoorLine { line: inner, asked: Mutex::new(0) };
@@ -73,6 +73,15 @@ impl DoorLine {
             }
         }
         Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// As the launch sees it.
+    pub(crate) fn into_door(self, path: &Path) -> shim::Door {
+        let line = Arc::new(self);
+        shim::Door::through(&path.display().to_string(), move || {
+            let line = Arc::clone(&line);
+            Box::pin(async move { tokio::net::UnixStream::from_std(line.connect()?) })
+        })
     }
 
     /// Waits until the outer boxd has mapped the ids; false if it is gone.

@@ -39,6 +39,13 @@ pub(crate) struct Plan {
     pub(crate) items: Vec<Item>,
 }
 
+impl Plan {
+    /// The door's socket, as messages call it.
+    pub(crate) fn door(&self) -> PathBuf {
+        self.door_folder.join(&self.door_name)
+    }
+}
+
 /// One thing of the host that the box shows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item {
