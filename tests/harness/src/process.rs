@@ -198,6 +198,16 @@ pub fn descendants(root: i32) -> Vec<i32> {
     found
 }
 
+/// Processes of this machine that have this argument.
+#[must_use]
+pub fn with_argument(argument: &str) -> Vec<i32> {
+    let holds = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|one| one == argument.as_bytes())
+    };
+    parents().into_iter().map(|(pid, _)| pid).filter(holds).collect()
+}
+
 /// Every process with its parent.
 fn parents() -> Vec<(i32, i32)> {
     let Ok(folder) = std::fs::read_dir("/proc") else {

@@ -6,12 +6,13 @@ mod elf;
 mod standin;
 mod bare;
 mod door;
+mod launch;
 mod house;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: [&[harness::Case]; 7] =
-        [tidy::CASES, forge::CASES, elf::CASES, standin::CASES, bare::CASES, door::CASES, house::CASES];
+    let modules: [&[harness::Case]; 8] =
+        [tidy::CASES, forge::CASES, elf::CASES, standin::CASES, bare::CASES, door::CASES, launch::CASES, house::CASES];
     harness::case::run(&modules.concat())
 }
