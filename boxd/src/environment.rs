@@ -35,6 +35,18 @@ impl Variables {
         self.0.insert(name.into(), value.into());
     }
 
+    /// Keeps what says how to run, for a box that boxd makes: the caller's own environment is full of what is nobody
+    /// else's, under any name. The rest is overwritten in memory.
+    pub(crate) fn keep_for_isolation(&mut self) {
+        for (name, value) in std::mem::take(&mut self.0) {
+            if is_kept_in_isolation(&name.to_string_lossy()) {
+                self.0.insert(name, value);
+            } else {
+                wipe(value);
+            }
+        }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
@@ -129,6 +141,10 @@ fn is_scrubbed(name: &str) -> bool {
     let stays = ["HOME", "TMPDIR"].contains(&upper.as_str());
     let looks_like_a_key = KEY_ENDINGS.iter().any(|ending| upper.ends_with(ending));
     !stays && (is_reserved(name) || looks_like_a_key)
+}
+
+fn is_kept_in_isolation(name: &str) -> bool {
+    ISOLATED.contains(&name) || ISOLATED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Adds one git setting behind those that are there already. A count that is no number counts as none.
@@ -227,6 +243,24 @@ const SWITCHES: [&str; 9] = [
 ];
 const KEY_ENDINGS: [&str; 3] = ["_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN"];
 
+/// What an isolated box keeps of the caller's environment; more comes by `--env`.
+const ISOLATED: [&str; 12] = [
+    "API_TIMEOUT_MS",
+    "COLORTERM",
+    "COLUMNS",
+    "FORCE_COLOR",
+    "IS_SANDBOX",
+    "LANG",
+    "LANGUAGE",
+    "LINES",
+    "NO_COLOR",
+    "PATH",
+    "TERM",
+    "TZ",
+];
+/// The agents' own settings; those among them that are credentials are gone before.
+const ISOLATED_PREFIXES: [&str; 4] = ["CLAUDE_CODE_", "CODEX_", "LC_", "PI_"];
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -294,6 +328,22 @@ mod tests {
         assert_eq!(built.get("BOXGATE_CEILING_MINUTES").expect("set"), "1.50");
         assert_eq!(built.get("LANG").expect("kept"), "C.UTF-8");
         assert_eq!(built.get("CLAUDE_CODE_MAX_RETRIES").expect("kept"), "2");
+    }
+
+    #[test]
+    fn an_isolated_box_knows_little_of_its_caller() {
+        let mut kept = scrub(given(&[
+            ("DATABASE_URL", "REAL"),
+            ("SSH_AUTH_SOCK", "REAL"),
+            ("GIT_CONFIG_VALUE_0", "REAL"),
+            ("CLAUDE_CODE_OAUTH_TOKEN", "REAL"),
+            ("CLAUDE_CODE_MAX_RETRIES", "2"),
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+        ]));
+        kept.keep_for_isolation();
+        let names: Vec<_> = kept.iter().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(names, ["CLAUDE_CODE_MAX_RETRIES", "LC_ALL", "PATH"]);
     }
 
     #[test]

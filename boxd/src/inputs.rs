@@ -139,6 +139,7 @@ impl Wanted {
     /// Into the box that boxd has made: its places, and its way to the door.
     pub(crate) fn move_in(&mut self, inside: Inside) {
         let Inside { door, session, workspace } = inside;
+        self.variables.keep_for_isolation();
         self.variables.set("PWD", &workspace);
         self.variables.set("TMPDIR", "/tmp");
         self.door = door;
