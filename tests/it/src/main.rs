@@ -7,12 +7,24 @@ mod standin;
 mod bare;
 mod door;
 mod launch;
+mod isolated;
+mod claude;
 mod house;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: [&[harness::Case]; 8] =
-        [tidy::CASES, forge::CASES, elf::CASES, standin::CASES, bare::CASES, door::CASES, launch::CASES, house::CASES];
+    let modules: [&[harness::Case]; 10] = [
+        tidy::CASES,
+        forge::CASES,
+        elf::CASES,
+        standin::CASES,
+        bare::CASES,
+        door::CASES,
+        launch::CASES,
+        isolated::CASES,
+        claude::CASES,
+        house::CASES,
+    ];
     harness::case::run(&modules.concat())
 }
