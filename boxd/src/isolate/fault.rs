@@ -57,7 +57,7 @@ pub(crate) fn at(deed: &'static str, object: impl Into<String>) -> impl FnOnce(i
 fn fix(errno: i32, setting: impl Fn(&str) -> Option<String>) -> Option<String> {
     use nix::libc::{EACCES, ENOSPC, ENOSYS, EPERM, EUSERS};
     if errno == ENOSYS {
-        return Some("Linux 5.12 or newer is needed".to_owned());
+        return Some("Linux 5.14 or newer is needed".to_owned());
     }
     if ![EPERM, EACCES, ENOSPC, EUSERS].contains(&errno) {
         return None;
@@ -103,7 +103,7 @@ mod tests {
             (ENOSPC, "user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),
             (ENOSPC, "none", "", "raise user.max_user_namespaces"),
             (EPERM, "none", "", "outside of another container"),
-            (ENOSYS, "none", "", "5.12"),
+            (ENOSYS, "none", "", "5.14"),
         ];
         for (errno, name, value, said) in table {
             let told = fix(errno, |asked| (asked == name).then(|| value.to_owned()));

@@ -126,7 +126,7 @@ const ABSENT: [libc::c_long; 5] = [
     libc::SYS_userfaultfd,
 ];
 
-const FORBIDDEN: [libc::c_long; 9] = [
+const FORBIDDEN: [libc::c_long; 10] = [
     libc::SYS_add_key,
     libc::SYS_bpf,
     libc::SYS_keyctl,
@@ -136,6 +136,7 @@ const FORBIDDEN: [libc::c_long; 9] = [
     libc::SYS_request_key,
     libc::SYS_kexec_load,
     libc::SYS_quotactl,
+    libc::SYS_syslog,
 ];
 
 /// Calls that give a file a mode, and which argument that is.
@@ -224,6 +225,7 @@ mod tests {
             ("openat2", libc::SYS_openat2, [0, 0, 0], absent),
             ("keyrings", libc::SYS_keyctl, [0, 0, 0], denied),
             ("bpf", libc::SYS_bpf, [0, 0, 0], denied),
+            ("the host's kernel log", libc::SYS_syslog, [0, 0, 0], denied),
         ];
         let code = program();
         for (sentence, call, arguments, expected) in table {

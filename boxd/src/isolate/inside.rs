@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::unistd::{Gid, Uid, setgroups, sethostname, setresgid, setresuid, setsid};
@@ -47,7 +47,17 @@ fn become_box(who: &Identity) -> Result<(), IsolateFault> {
     // Both are undone by a change of user, so they come after it.
     step("tie the box to", "the outer boxd", prctl::set_pdeathsig(Signal::SIGKILL))?;
     step("close", "boxd's memory", prctl::set_dumpable(false))?;
-    step("forbid", "core files", setrlimit(Resource::RLIMIT_CORE, 0, 0))
+    step("forbid", "core files", setrlimit(Resource::RLIMIT_CORE, 0, 0))?;
+    limit_processes()
+}
+
+/// Counted in the box's own user namespace, so that a box that forks without end stops itself and not the host.
+fn limit_processes() -> Result<(), IsolateFault> {
+    let limit = |(_, hard): (u64, u64)| {
+        let processes = hard.min(PROCESSES);
+        setrlimit(Resource::RLIMIT_NPROC, processes, processes)
+    };
+    step("limit", "processes", getrlimit(Resource::RLIMIT_NPROC).and_then(limit))
 }
 
 fn loopback() -> Result<(), IsolateFault> {
@@ -73,3 +83,5 @@ fn step(deed: &'static str, object: &str, done: Result<(), Errno>) -> Result<(),
 }
 
 const USER_NAMESPACES: &str = "/proc/sys/user/max_user_namespaces";
+/// Processes and threads; one agent with its build tools has some hundred.
+const PROCESSES: u64 = 4096;
