@@ -28,6 +28,7 @@ mod line;
 mod windows;
 mod queue;
 mod writer;
+mod syncer;
 mod book;
 mod paper;
 mod chain;
@@ -69,7 +70,7 @@ impl Ledger {
         let Settings { file, sync, deadline } = settings;
         let Recovered { book, bodies } = recover(Sheet::open(file)?, file)?;
         let queue = Arc::new(Queue::new(book.head()));
-        let mut writer = Writer::new(Arc::clone(&queue), book, *sync, *deadline);
+        let mut writer = Writer::new(Arc::clone(&queue), book, *sync, *deadline).map_err(LedgerError::Start)?;
         writer.begin_with(bodies);
         Self::start(queue, writer, *deadline)
     }
@@ -187,7 +188,7 @@ impl Ledger {
     }
 
     fn is_late(&self) -> LedgerError {
-        if self.0.queue.health.went_down("a line was not written within the deadline") {
+        if self.0.queue.health.is_late() {
             tracing::error!("the ledger did not take a line within the deadline");
         }
         LedgerError::Late

@@ -98,6 +98,9 @@ impl<P: Paper> Book<P> {
         if let Err(fault) = self.put_right() {
             return Committed { lines: 0, fault: Some(fault) };
         }
+        if self.unsynced.len() > BEHIND {
+            return Committed { lines: 0, fault: Some(BookFault::Behind { bytes: self.unsynced.len() }) };
+        }
         let (written, error) = self.write(&staged.bytes);
         let lines = staged.ends.partition_point(|(end, _)| *end <= written);
         if let Some((end, head)) = lines.checked_sub(1).map(|last| staged.ends[last]) {
@@ -110,18 +113,35 @@ impl<P: Paper> Book<P> {
         Committed { lines, fault }
     }
 
-    /// Makes everything written durable.
+    /// Another thread made everything up to this length durable.
+    pub(super) fn became_durable(&mut self, length: u64) {
+        let start = self.length - self.unsynced.len() as u64;
+        let durable = usize::try_from(length.saturating_sub(start)).unwrap_or(usize::MAX);
+        self.unsynced.drain(..durable.min(self.unsynced.len()));
+    }
+
+    /// A sync failed: the kernel may have dropped what it held, and would not say so a second time.
+    pub(super) const fn distrust(&mut self) {
+        self.is_suspect = true;
+    }
+
+    /// Makes everything written durable, here and now.
     pub(super) fn sync(&mut self) -> Result<(), BookFault> {
         self.put_right()?;
-        if self.unsynced.is_empty() {
-            return Ok(());
-        }
         if let Err(error) = self.paper.sync() {
             self.is_suspect = true;
             return Err(BookFault::Sync(error));
         }
         self.unsynced.clear();
         Ok(())
+    }
+
+    pub(super) const fn paper(&mut self) -> &mut P {
+        &mut self.paper
+    }
+
+    pub(super) const fn length(&self) -> u64 {
+        self.length
     }
 
     /// Cuts what is torn, writes again what may be lost, and sees that the file is the one we wrote.
@@ -180,4 +200,6 @@ impl<P: Paper> Book<P> {
     }
 }
 
+/// More than this is not kept in memory for the disk; lines are refused until it has caught up.
+const BEHIND: usize = 64 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -20,12 +20,7 @@ pub struct Entry {
     caller: Caller,
     asked: Option<Kind>,
     target: Option<Target>,
-    scheme: Option<&'static str>,
-    method: Option<String>,
-    path: Option<String>,
-    query: Option<String>,
-    headers: Option<String>,
-    body_length: Option<u64>,
+    request: Request,
     grant: Option<String>,
     ruling: Option<Ruling>,
     reason: Option<Reason>,
@@ -34,6 +29,17 @@ pub struct Entry {
     injected: Vec<HeaderName>,
     facts: Vec<(&'static str, String)>,
     repeats: Option<Repeats>,
+}
+
+/// The words of a request's head.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Request {
+    scheme: Option<&'static str>,
+    method: Option<String>,
+    path: Option<String>,
+    query: Option<String>,
+    headers: Option<String>,
+    body_length: Option<u64>,
 }
 
 /// The box and run of a line, as far as known.
@@ -61,12 +67,7 @@ impl Entry {
             caller: Caller::default(),
             asked: None,
             target: None,
-            scheme: None,
-            method: None,
-            path: None,
-            query: None,
-            headers: None,
-            body_length: None,
+            request: Request::default(),
             grant: None,
             ruling: None,
             reason: None,
@@ -99,34 +100,34 @@ impl Entry {
     /// `https` or `http`.
     #[must_use]
     pub const fn scheme(mut self, scheme: &'static str) -> Self {
-        self.scheme = Some(scheme);
+        self.request.scheme = Some(scheme);
         self
     }
 
     #[must_use]
     pub fn method(mut self, method: &Method) -> Self {
-        self.method = Some(super::words::cut(method.as_str(), METHOD_LIMIT).into_owned());
+        self.request.method = Some(super::words::cut(method.as_str(), METHOD_LIMIT).into_owned());
         self
     }
 
     /// Path and query as they stand in the request line. Of the query only keys, lengths and hashes are kept.
     #[must_use]
     pub fn path_and_query(mut self, raw: &str) -> Self {
-        self.path = Some(shown::path(raw));
-        self.query = raw.split_once('?').map(|(_, query)| shown::query(query));
+        self.request.path = Some(shown::path(raw));
+        self.request.query = raw.split_once('?').map(|(_, query)| shown::query(query));
         self
     }
 
     #[must_use]
     pub fn headers(mut self, headers: &HeaderMap) -> Self {
-        self.headers = Some(shown::headers(headers));
+        self.request.headers = Some(shown::headers(headers));
         self
     }
 
     /// The length the head announces, if it does.
     #[must_use]
     pub const fn body_length(mut self, length: Option<u64>) -> Self {
-        self.body_length = length;
+        self.request.body_length = length;
         self
     }
 
@@ -270,12 +271,7 @@ impl Entry {
             caller,
             asked,
             target,
-            scheme,
-            method,
-            path,
-            query,
-            headers,
-            body_length,
+            request,
             grant,
             ruling,
             reason,
@@ -294,10 +290,7 @@ impl Entry {
         caller.write(&mut words);
         words.text_if("asked", asked.map(Kind::word));
         words.text_if("target", target.as_ref().map(ToString::to_string).as_deref());
-        words.text_if("scheme", *scheme);
-        words.text_if("method", method.as_deref());
-        words.text_if("path", path.as_deref());
-        words.raw_if("query", query.as_deref());
+        request.write(&mut words);
         words.text_if("verdict", ruling.map(Ruling::word));
         words.text_if("reason", reason.map(Reason::code));
         words.text_if("alarm", *alarm);
@@ -306,13 +299,23 @@ impl Entry {
         if !injected.is_empty() {
             words.texts("injected", injected.iter().map(HeaderName::as_str));
         }
-        words.raw_if("headers", headers.as_deref());
-        words.number_if("body_length", *body_length);
         if let Some(repeats) = repeats {
             repeats.write(&mut words);
         }
         write_facts(facts, &mut words);
         words
+    }
+}
+
+impl Request {
+    fn write(&self, words: &mut Words) {
+        let Self { scheme, method, path, query, headers, body_length } = self;
+        words.text_if("scheme", *scheme);
+        words.text_if("method", method.as_deref());
+        words.text_if("path", path.as_deref());
+        words.raw_if("query", query.as_deref());
+        words.raw_if("headers", headers.as_deref());
+        words.number_if("body_length", *body_length);
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) enum BookFault {
     Cut(#[source] io::Error),
     #[error("make the ledger durable: {0}")]
     Sync(#[source] io::Error),
+    #[error("the disk is too slow for the ledger: {bytes} bytes are not durable yet")]
+    Behind { bytes: usize },
     #[error("look at the ledger: {0}")]
     Look(#[source] io::Error),
     #[error("the ledger's file was removed or replaced while the gateway was writing it")]

@@ -76,6 +76,16 @@ impl Health {
         })
     }
 
+    /// A line was not written in time. Whether this is news; if it is not, the error that came first says more.
+    pub(super) fn is_late(&self) -> bool {
+        self.with(|state| {
+            if state.writable {
+                state.last_error = Some("a line was not written within the deadline".to_owned());
+            }
+            std::mem::replace(&mut state.writable, false)
+        })
+    }
+
     /// Whether this is news.
     pub(super) fn came_back(&self) -> bool {
         self.with(|state| !std::mem::replace(&mut state.writable, true))

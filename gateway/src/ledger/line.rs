@@ -79,7 +79,7 @@ impl Line {
         let Some(queue) = self.queue.take() else {
             return;
         };
-        outcome.injected.extend(self.injected.drain(..));
+        outcome.injected.append(&mut self.injected);
         outcome.injected.truncate(INJECTED_LIMIT);
         let body = closed_body(self.sequence, &self.caller, outcome, self.opened.elapsed());
         queue.close_line(Closing { of: self.sequence, body });

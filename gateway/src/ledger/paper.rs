@@ -13,6 +13,8 @@ pub(super) trait Paper: Send + 'static {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
     fn cut(&mut self, length: u64) -> io::Result<()>;
     fn sync(&mut self) -> io::Result<()>;
+    /// The same for another thread.
+    fn syncing(&mut self) -> io::Result<impl FnMut() -> io::Result<()> + Send + 'static>;
     /// The length, or nothing if the file has no name any more.
     fn length(&mut self) -> io::Result<Option<u64>>;
     /// Whether the path still leads here.
@@ -71,6 +73,11 @@ impl Paper for Sheet {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn syncing(&mut self) -> io::Result<impl FnMut() -> io::Result<()> + Send + 'static> {
+        let file = self.file.try_clone()?;
+        Ok(move || file.sync_data())
     }
 
     fn length(&mut self) -> io::Result<Option<u64>> {

@@ -1,6 +1,7 @@
 //! The queue between those who write lines and the one thread that does: bounded, and a closing always has its place.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -23,6 +24,8 @@ pub(super) enum Job {
     Note(Note),
     /// A line without anyone waiting for it: a refusal, an alarm, a count of repeats.
     Aside(Body),
+    /// The file is durable up to this length, or not.
+    Synced(u64, io::Result<()>),
 }
 
 pub(super) struct Opening {
@@ -155,6 +158,10 @@ impl Queue {
         waiting.open = waiting.open.saturating_sub(1);
     }
 
+    pub(super) fn synced(&self, length: u64, result: io::Result<()>) {
+        self.push(self.lock(), Job::Synced(length, result));
+    }
+
     pub(super) fn note_written(&self) {
         let mut waiting = self.lock();
         waiting.notes = waiting.notes.saturating_sub(1);
@@ -240,7 +247,7 @@ impl Waiting {
     fn count_unrecorded(&mut self, entry: &Entry) {
         let more = entry.repeats_count();
         let now = Timestamp::now();
-        let counted = self.unrecorded.get_or_insert(Repeats { count: 0, first: entry.time(), last: now });
+        let counted = self.unrecorded.get_or_insert_with(|| Repeats { count: 0, first: entry.time(), last: now });
         counted.count += more;
         counted.last = now;
     }

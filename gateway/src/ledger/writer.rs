@@ -1,6 +1,7 @@
 //! The writer: one thread that owns the file, takes what is queued, writes it in one go and says so.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use super::line::{Line, unknown_body};
 use super::paper::Paper;
 use super::queue::{Closing, Job, Note, Opening, Queue};
 use super::settings::SyncMode;
+use super::syncer::Syncer;
 use super::words::Body;
 
 pub(super) struct Writer<P> {
@@ -28,6 +30,9 @@ pub(super) struct Writer<P> {
     held: VecDeque<Job>,
     /// Written, but not to be used or told before it is durable.
     undurable: Undurable,
+    syncer: Syncer,
+    /// What the sync under way will make durable.
+    syncing: Option<Undurable>,
     /// Lines that await their closing.
     open: BTreeMap<u64, Caller>,
     sync_at: Option<Instant>,
@@ -42,19 +47,22 @@ struct Undurable {
 }
 
 impl<P: Paper> Writer<P> {
-    pub(super) fn new(queue: Arc<Queue>, book: Book<P>, sync: SyncMode, patience: Duration) -> Self {
-        Self {
+    pub(super) fn new(queue: Arc<Queue>, mut book: Book<P>, sync: SyncMode, patience: Duration) -> io::Result<Self> {
+        let syncer = Syncer::start(Arc::clone(&queue), book.paper().syncing()?)?;
+        Ok(Self {
             queue,
             book,
             sync,
             patience,
             held: VecDeque::new(),
             undurable: Undurable::default(),
+            syncer,
+            syncing: None,
             open: BTreeMap::new(),
             sync_at: None,
             retry_at: None,
             stop_by: None,
-        }
+        })
     }
 
     /// Lines to begin with: what the start found and put right.
@@ -81,7 +89,9 @@ impl<P: Paper> Writer<P> {
 
     fn write(&mut self, fresh: Vec<Job>) {
         let mut todo = std::mem::take(&mut self.held);
-        todo.extend(fresh.into_iter().filter_map(|job| self.still_wanted(job)));
+        for job in fresh {
+            todo.extend(self.still_wanted(job));
+        }
         if todo.is_empty() && !self.book.is_sound() {
             self.put_right();
         }
@@ -126,7 +136,7 @@ impl<P: Paper> Writer<P> {
                 self.book.stage(body)
             }
             Job::Note(Note { body: Some(body), .. }) => self.book.stage(body),
-            Job::Note(Note { body: None, .. }) => self.book.staged_head(),
+            Job::Note(Note { body: None, .. }) | Job::Synced(..) => self.book.staged_head(),
         }
     }
 
@@ -146,6 +156,7 @@ impl<P: Paper> Writer<P> {
                 self.undurable.notes.push((note.reply, receipt));
             }
             Job::Aside(_) => self.queue.aside_written(),
+            Job::Synced(length, result) => self.sync_ended(length, result),
         }
     }
 
@@ -164,7 +175,7 @@ impl<P: Paper> Writer<P> {
         for job in jobs {
             match job {
                 Job::Open(opening) => self.refuse(opening, fault),
-                Job::Close(_) | Job::Note(_) | Job::Aside(_) => self.held.push_back(job),
+                Job::Close(_) | Job::Note(_) | Job::Aside(_) | Job::Synced(..) => self.held.push_back(job),
             }
         }
     }
@@ -190,7 +201,7 @@ impl<P: Paper> Writer<P> {
     fn make_durable(&mut self) {
         let is_awaited = !self.undurable.openings.is_empty() || !self.undurable.notes.is_empty();
         if is_awaited || self.book.unsynced() > UNSYNCED {
-            self.sync_now();
+            self.start_sync();
         } else if self.book.unsynced() > 0 && self.sync_at.is_none() {
             self.sync_at = Some(Instant::now() + SYNC_EVERY);
         }
@@ -198,21 +209,40 @@ impl<P: Paper> Writer<P> {
 
     fn sync_if_due(&mut self) {
         if self.sync_at.is_some_and(|at| at <= Instant::now()) {
-            self.sync_now();
+            self.start_sync();
         }
     }
 
-    fn sync_now(&mut self) {
+    /// Asks for everything written so far. While a sync is under way or would lie, the next chance is taken instead.
+    fn start_sync(&mut self) {
         self.sync_at = None;
-        match self.book.sync() {
-            Ok(()) => self.release(),
-            Err(fault) => self.distrust(&fault),
+        if self.syncing.is_some() || !self.book.is_sound() {
+            return;
+        }
+        let length = self.book.length();
+        self.syncing = Some(std::mem::take(&mut self.undurable));
+        if let Err(error) = self.syncer.ask(length) {
+            self.sync_ended(length, Err(error));
         }
     }
 
-    /// Everything written is durable.
-    fn release(&mut self) {
-        let Undurable { openings, notes } = std::mem::take(&mut self.undurable);
+    fn sync_ended(&mut self, length: u64, result: io::Result<()>) {
+        let waited = self.syncing.take().unwrap_or_default();
+        match result {
+            Ok(()) => {
+                self.book.became_durable(length);
+                self.release(waited);
+            }
+            Err(error) => {
+                self.book.distrust();
+                self.distrust(waited, &BookFault::Sync(error));
+            }
+        }
+    }
+
+    /// What was written is durable.
+    fn release(&mut self, waited: Undurable) {
+        let Undurable { openings, notes } = waited;
         for (sequence, opening) in openings {
             self.grant(sequence, opening);
         }
@@ -223,9 +253,13 @@ impl<P: Paper> Writer<P> {
     }
 
     /// Openings that are written but may not last are refused and closed; notes wait on.
-    fn distrust(&mut self, fault: &BookFault) {
+    fn distrust(&mut self, waited: Undurable, fault: &BookFault) {
         self.went_down(fault);
-        for (sequence, opening) in std::mem::take(&mut self.undurable.openings) {
+        let Undurable { openings, mut notes } = waited;
+        notes.append(&mut self.undurable.notes);
+        self.undurable.notes = notes;
+        let later = std::mem::take(&mut self.undurable.openings);
+        for (sequence, opening) in openings.into_iter().chain(later) {
             let body = unknown_body(sequence, &opening.caller, "the line could not be made durable; nothing was sent");
             self.open.insert(sequence, opening.caller);
             self.held.push_back(Job::Close(Closing { of: sequence, body }));
@@ -237,16 +271,21 @@ impl<P: Paper> Writer<P> {
         match self.book.put_right() {
             Ok(()) => {
                 self.queue.health.came_back();
-                self.release();
+                let waited = std::mem::take(&mut self.undurable);
+                self.release(waited);
             }
             Err(fault) => self.went_down(&fault),
         }
     }
 
-    fn still_wanted(&self, job: Job) -> Option<Job> {
+    fn still_wanted(&mut self, job: Job) -> Option<Job> {
         match job {
             Job::Open(opening) if opening.reply.is_closed() => {
                 self.queue.line_ended();
+                None
+            }
+            Job::Synced(length, result) => {
+                self.sync_ended(length, result);
                 None
             }
             Job::Open(_) | Job::Close(_) | Job::Note(_) | Job::Aside(_) => Some(job),
@@ -270,7 +309,7 @@ impl<P: Paper> Writer<P> {
     fn finish(&mut self) -> bool {
         let stop_by = *self.stop_by.get_or_insert_with(|| Instant::now() + self.patience);
         self.queue.tell_repeats(true);
-        if self.needs_retry() && Instant::now() < stop_by {
+        if (self.needs_retry() || self.syncing.is_some()) && Instant::now() < stop_by {
             std::thread::sleep(STOP_PAUSE);
             self.retry_at = None;
             return false;
@@ -282,7 +321,13 @@ impl<P: Paper> Writer<P> {
         let bodies = closings.map(|(of, caller)| unknown_body(of, &caller, "the gateway stopped before this ended"));
         let last = bodies.map(Job::Aside).collect();
         self.write(last);
-        self.sync_now();
+        match self.book.sync() {
+            Ok(()) => {
+                let waited = std::mem::take(&mut self.undurable);
+                self.release(waited);
+            }
+            Err(fault) => tracing::error!("the ledger was closed without being durable: {fault}"),
+        }
         if !self.held.is_empty() {
             tracing::error!(lines = self.held.len(), "the ledger was closed with lines that could not be written");
         }

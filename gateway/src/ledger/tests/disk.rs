@@ -54,6 +54,15 @@ impl Paper for Faulty {
         if self.with(|faults| faults.sync_fails) { Err(io::Error::other("EIO")) } else { self.sheet.sync() }
     }
 
+    fn syncing(&mut self) -> io::Result<impl FnMut() -> io::Result<()> + Send + 'static> {
+        let mut sync = self.sheet.syncing()?;
+        let faults = Arc::clone(&self.faults);
+        Ok(move || {
+            let fails = faults.lock().expect("no test panics with it").sync_fails;
+            if fails { Err(io::Error::other("EIO")) } else { sync() }
+        })
+    }
+
     fn length(&mut self) -> io::Result<Option<u64>> {
         self.sheet.length()
     }
@@ -83,7 +92,7 @@ fn faultable(sync: SyncMode, deadline: Duration) -> Faultable {
     let sheet = Sheet::open(&desk.file()).expect("a new file");
     let book = Book::new(Faulty { sheet, faults: Arc::clone(&faults) }, 0, Receipt::NONE, false);
     let queue = Arc::new(Queue::new(book.head()));
-    let writer = Writer::new(Arc::clone(&queue), book, sync, deadline);
+    let writer = Writer::new(Arc::clone(&queue), book, sync, deadline).expect("a thread");
     let ledger = Ledger::start(queue, writer, deadline).expect("a thread");
     Faultable { desk, ledger, faults }
 }
