@@ -1,1 +1,92 @@
-//! (to be written)
+//! The configuration: one TOML file, read whole or refused whole, every fault at once with line and column.
+//!
+//! text → [`raw`] (typed, with places) → [`convert`] (checked, with what it names). The rest of the program sees [`Config`] alone.
+
+pub mod faults;
+pub mod limits;
+mod reader;
+mod raw;
+pub mod duration;
+mod convert;
+mod grants;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use box_spec::{Agent, BoxId};
+
+use crate::dial::DialConfig;
+use crate::files;
+use crate::ledger::Settings;
+use crate::policy::Policy;
+use crate::vault::SecretConfig;
+
+pub use faults::{ConfigFault, ConfigFaults};
+pub use limits::Limits;
+
+use faults::Faults;
+
+/// Everything that the house is told. Paths are absolute.
+#[derive(Debug)]
+pub struct Config {
+    /// The folder of the file; relative paths of it begin here.
+    pub base: PathBuf,
+    /// What the house keeps: `ca/`, `runs/`, the ledger.
+    pub state: PathBuf,
+    /// Where `gateway status` and `gateway runs` ask.
+    pub operator_socket: PathBuf,
+    pub ledger: Settings,
+    pub limits: Limits,
+    pub dial: DialConfig,
+    pub boxes: Vec<BoxConfig>,
+    /// In the order of the file; each source was looked at.
+    pub secrets: Vec<SecretConfig>,
+    pub policy: Policy,
+}
+
+/// One sandbox and its door.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BoxConfig {
+    pub id: BoxId,
+    /// The unix socket that this box alone is given.
+    pub door: PathBuf,
+    pub agent: Agent,
+    /// How long a run may last; `None` for as long as it likes.
+    pub ceiling: Option<Duration>,
+}
+
+/// Reads the file, or says everything that is wrong with it.
+pub fn load(path: &Path) -> Result<Config, ConfigFaults> {
+    let whole = |message: String| ConfigFaults::whole(path, message);
+    let bytes =
+        files::read_limited(path, LONGEST_FILE).map_err(|error| whole(format!("cannot be read ({})", error.kind())))?;
+    let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".to_owned()))?;
+    let absolute =
+        std::path::absolute(path).map_err(|error| whole(format!("has no absolute path ({})", error.kind())))?;
+    let base = absolute.parent().unwrap_or_else(|| Path::new("/"));
+    let mut faults = Faults::default();
+    let config = parse(&text, base, &mut faults);
+    match config {
+        Some(config) if faults.is_empty() => Ok(config),
+        _ => Err(faults.placed(path, &text)),
+    }
+}
+
+/// `None` where not even the raw form could be read, or something required is missing; then there are faults.
+fn parse(text: &str, base: &Path, faults: &mut Faults) -> Option<Config> {
+    let (table, errors) = toml::de::DeTable::parse_recoverable(text);
+    for error in &errors {
+        faults.add(error.span().unwrap_or(0..0), format!("no TOML: {}", error.message()));
+    }
+    if !errors.is_empty() {
+        // What follows from a syntax error would only hide it.
+        return None;
+    }
+    let raw = raw::read(&table, faults);
+    convert::convert(raw, base, faults)
+}
+
+const LONGEST_FILE: u64 = 1024 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,8 @@ pub enum TargetFault {
     Zone,
     #[error("the brackets hold no IPv6 address")]
     Brackets,
+    #[error("the host holds a colon and is no IPv6 address")]
+    Colon,
     #[error("the host is not a valid name")]
     BadName,
     #[error("the name is longer than 253 bytes, or a label of it longer than 63")]
@@ -67,14 +69,9 @@ impl Target {
         let (host, port) = split_authority(text)?;
         let port = match port {
             Some(digits) => parse_port(digits)?,
-            None => default_port
-                .and_then(NonZeroU16::new)
-                .ok_or(TargetFault::NoPort)?,
+            None => default_port.and_then(NonZeroU16::new).ok_or(TargetFault::NoPort)?,
         };
-        Ok(Self {
-            host: Host::parse(host)?,
-            port,
-        })
+        Ok(Self { host: Host::parse(host)?, port })
     }
 
     #[must_use]
@@ -92,14 +89,13 @@ impl Host {
     /// Reads a host without a port. An IPv6 address may stand in brackets.
     pub fn parse(text: &str) -> Result<Self, TargetFault> {
         if let Some(inner) = text.strip_prefix('[') {
-            return inner
-                .strip_suffix(']')
-                .ok_or(TargetFault::Brackets)
-                .and_then(parse_v6)
-                .map(Self::Address);
+            return inner.strip_suffix(']').ok_or(TargetFault::Brackets).and_then(parse_v6).map(Self::Address);
         }
         if text.contains(':') {
-            return parse_v6(text).map(Self::Address);
+            return match parse_v6(text) {
+                Err(TargetFault::Brackets) => Err(TargetFault::Colon),
+                parsed => parsed.map(Self::Address),
+            };
         }
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Ok(Self::Address(IpAddr::V4(address)));
@@ -120,8 +116,9 @@ impl Host {
     #[must_use]
     pub fn server_name(&self) -> ServerName<'static> {
         match self {
-            Self::Name(name) => ServerName::try_from(name.to_string())
-                .expect("a Name was checked as a server name when it was made"),
+            Self::Name(name) => {
+                ServerName::try_from(name.to_string()).expect("a Name was checked as a server name when it was made")
+            }
             Self::Address(address) => ServerName::IpAddress((*address).into()),
         }
     }
@@ -175,11 +172,7 @@ fn split_authority(text: &str) -> Result<(&str, Option<&str>), TargetFault> {
 /// Digits only, no sign and no leading zero: one spelling for one port.
 fn parse_port(digits: &str) -> Result<NonZeroU16, TargetFault> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
-    if plain {
-        digits.parse().map_err(|_| TargetFault::BadPort)
-    } else {
-        Err(TargetFault::BadPort)
-    }
+    if plain { digits.parse().map_err(|_| TargetFault::BadPort) } else { Err(TargetFault::BadPort) }
 }
 
 fn parse_v6(text: &str) -> Result<IpAddr, TargetFault> {
@@ -187,9 +180,7 @@ fn parse_v6(text: &str) -> Result<IpAddr, TargetFault> {
         return Err(TargetFault::Zone);
     }
     let address: Ipv6Addr = text.parse().map_err(|_| TargetFault::Brackets)?;
-    Ok(address
-        .to_ipv4_mapped()
-        .map_or(IpAddr::V6(address), IpAddr::V4))
+    Ok(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
 }
 
 fn parse_name(text: &str) -> Result<Name, TargetFault> {
@@ -200,8 +191,8 @@ fn parse_name(text: &str) -> Result<Name, TargetFault> {
         return Err(TargetFault::Escaped);
     }
     // Mapping first: a full-width digit or dot becomes a plain one, and only then is the text what a resolver would see.
-    let mapped = idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL)
-        .map_err(|_| TargetFault::BadName)?;
+    let mapped =
+        idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL).map_err(|_| TargetFault::BadName)?;
     let name = mapped.strip_suffix('.').unwrap_or(&mapped);
     check_labels(name)?;
     if reads_as_number(name) {
@@ -218,13 +209,8 @@ fn check_labels(name: &str) -> Result<(), TargetFault> {
     if name.len() > LONGEST_NAME || name.split('.').any(|label| label.len() > LONGEST_LABEL) {
         return Err(TargetFault::TooLong);
     }
-    let fits = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
-    };
-    if name
-        .split('.')
-        .all(|label| !label.is_empty() && label.bytes().all(fits))
-    {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
+    if name.split('.').all(|label| !label.is_empty() && label.bytes().all(fits)) {
         Ok(())
     } else {
         Err(TargetFault::BadName)
@@ -234,9 +220,7 @@ fn check_labels(name: &str) -> Result<(), TargetFault> {
 /// A name whose last label is a number is read as an IPv4 address by `inet_aton`: `127.1`, `0x7f.1`, `2130706433`.
 fn reads_as_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
-    let hexadecimal = last
-        .strip_prefix("0x")
-        .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let hexadecimal = last.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
     hexadecimal || last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -262,10 +246,7 @@ mod tests {
             ("xn--bcher-kva.test:443", "xn--bcher-kva.test:443"),
             ("straße.test:443", "xn--strae-oqa.test:443"),
             ("api。ok。test:443", "api.ok.test:443"),
-            (
-                "host_with_underscore.test:443",
-                "host_with_underscore.test:443",
-            ),
+            ("host_with_underscore.test:443", "host_with_underscore.test:443"),
             ("127.0.0.1:8080", "127.0.0.1:8080"),
             ("[::1]:443", "[::1]:443"),
             ("[2001:DB8:0:0::1]:443", "[2001:db8::1]:443"),
@@ -279,8 +260,7 @@ mod tests {
     #[test]
     fn what_could_be_read_in_two_ways_is_refused() {
         use TargetFault::{
-            BadName, BadPort, Brackets, Escaped, NoHost, NoPort, OddNumber, TooLong,
-            UserInformation, Zone,
+            BadName, BadPort, Brackets, Escaped, NoHost, NoPort, OddNumber, TooLong, UserInformation, Zone,
         };
         let long_label = format!("{}.test:443", "a".repeat(64));
         let long_name = format!("{}test:443", "abcdefg.".repeat(32));
@@ -335,30 +315,15 @@ mod tests {
     fn a_missing_port_takes_the_default_only_where_there_is_one() {
         let target = Target::from_authority("[::1]", Some(80)).expect("the default port");
         assert_eq!(target.to_string(), "[::1]:80");
-        assert_eq!(
-            Target::from_authority("a.test", Some(0)),
-            Err(TargetFault::NoPort)
-        );
+        assert_eq!(Target::from_authority("a.test", Some(0)), Err(TargetFault::NoPort));
     }
 
     #[test]
     fn a_name_of_253_bytes_is_a_server_name() {
-        let name = format!(
-            "{}.{}.{}.{}",
-            "a".repeat(63),
-            "b".repeat(63),
-            "c".repeat(63),
-            "d".repeat(61)
-        );
+        let name = format!("{}.{}.{}.{}", "a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61));
         let host = Host::parse(&name).expect("the longest name");
         assert_eq!(host.server_name().to_str(), name);
         assert_eq!(Host::parse("::1").expect("an address").as_text(), "::1");
-        assert_eq!(
-            Host::parse("[::1]")
-                .expect("an address")
-                .server_name()
-                .to_str(),
-            "::1"
-        );
+        assert_eq!(Host::parse("[::1]").expect("an address").server_name().to_str(), "::1");
     }
 }

@@ -51,10 +51,7 @@ pub enum Outage {
     #[error("secret {name}: the environment variable {variable} is not set")]
     EnvUnset { name: SecretName, variable: String },
     #[error("secret {name}: {fault}")]
-    File {
-        name: SecretName,
-        fault: SourceFault,
-    },
+    File { name: SecretName, fault: SourceFault },
     #[error("secret {name} is not configured")]
     Unknown { name: SecretName },
 }
@@ -85,14 +82,19 @@ struct Entry {
 
 #[derive(Debug)]
 enum Held {
-    Env {
-        variable: String,
-        credential: Option<Arc<Credential>>,
-    },
-    File {
-        path: PathBuf,
-        last: Mutex<Option<(FileStamp, Arc<Credential>)>>,
-    },
+    Env { variable: String, credential: Option<Arc<Credential>> },
+    File { path: PathBuf, last: Mutex<Option<(FileStamp, Arc<Credential>)>> },
+}
+
+/// Looks at a source as the vault will: what is in it must be a secret, or not be there yet.
+pub fn check(source: &Source) -> Result<(), SourceFault> {
+    match source {
+        Source::Env(variable) => source::from_env(variable, std::env::var_os(variable)).map(drop),
+        Source::File(path) => match source::read(path) {
+            Ok(_) | Err(SourceFault::Missing(_)) => Ok(()),
+            Err(fault) => Err(fault),
+        },
+    }
 }
 
 impl Vault {
@@ -103,23 +105,13 @@ impl Vault {
 
     /// The credential, as its source holds it now.
     pub fn credential(&self, name: &SecretName) -> Result<Arc<Credential>, Outage> {
-        let entry = self
-            .entries
-            .get(name)
-            .ok_or_else(|| Outage::Unknown { name: name.clone() })?;
+        let entry = self.entries.get(name).ok_or_else(|| Outage::Unknown { name: name.clone() })?;
         match &entry.held {
-            Held::Env {
-                variable,
-                credential,
-            } => credential.clone().ok_or_else(|| Outage::EnvUnset {
-                name: name.clone(),
-                variable: variable.clone(),
-            }),
+            Held::Env { variable, credential } => {
+                credential.clone().ok_or_else(|| Outage::EnvUnset { name: name.clone(), variable: variable.clone() })
+            }
             Held::File { path, last } => {
-                entry.read_file(path, last).map_err(|fault| Outage::File {
-                    name: name.clone(),
-                    fault,
-                })
+                entry.read_file(path, last).map_err(|fault| Outage::File { name: name.clone(), fault })
             }
         }
     }
@@ -128,27 +120,16 @@ impl Vault {
     #[must_use]
     pub fn available(&self, provider: Provider) -> Option<CredentialKind> {
         let usable = |name: &&SecretName| {
-            self.entries
-                .get(*name)
-                .is_some_and(|entry| entry.provider == provider)
-                && self.credential(name).is_ok()
+            self.entries.get(*name).is_some_and(|entry| entry.provider == provider) && self.credential(name).is_ok()
         };
-        self.order
-            .iter()
-            .find(usable)
-            .and_then(|name| self.entries.get(name))
-            .map(|entry| entry.kind)
+        self.order.iter().find(usable).and_then(|name| self.entries.get(name)).map(|entry| entry.kind)
     }
 
     /// Every secret and whether it can be used now. No value.
     #[must_use]
     pub fn status(&self) -> Vec<SecretStatus> {
         let one = |name: &SecretName| {
-            let Entry {
-                provider,
-                kind,
-                held: _,
-            } = self.entries.get(name)?;
+            let Entry { provider, kind, held: _ } = self.entries.get(name)?;
             Some(SecretStatus {
                 name: name.clone(),
                 provider: *provider,
@@ -159,22 +140,10 @@ impl Vault {
         self.order.iter().filter_map(one).collect()
     }
 
-    fn open_with(
-        secrets: Vec<SecretConfig>,
-        env: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Self, Vec<VaultFault>> {
-        let mut vault = Self {
-            entries: BTreeMap::new(),
-            order: Vec::new(),
-        };
+    fn open_with(secrets: Vec<SecretConfig>, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<VaultFault>> {
+        let mut vault = Self { entries: BTreeMap::new(), order: Vec::new() };
         let mut faults = Vec::new();
-        for SecretConfig {
-            name,
-            provider,
-            kind,
-            source,
-        } in secrets
-        {
+        for SecretConfig { name, provider, kind, source } in secrets {
             match Entry::open(provider, kind, source, &env) {
                 Ok(entry) => {
                     vault.order.push(name.clone());
@@ -183,11 +152,7 @@ impl Vault {
                 Err(fault) => faults.push(VaultFault { name, fault }),
             }
         }
-        if faults.is_empty() {
-            Ok(vault)
-        } else {
-            Err(faults)
-        }
+        if faults.is_empty() { Ok(vault) } else { Err(faults) }
     }
 }
 
@@ -201,30 +166,18 @@ impl Entry {
         let held = match source {
             Source::Env(variable) => {
                 let text = source::from_env(&variable, env(&variable))?;
-                Held::Env {
-                    credential: text.map(|text| Arc::new(Credential::new(provider, kind, text))),
-                    variable,
-                }
+                Held::Env { credential: text.map(|text| Arc::new(Credential::new(provider, kind, text))), variable }
             }
             Source::File(path) => {
                 let held = match source::read(&path) {
-                    Ok(Reading { text, stamp }) => {
-                        Some((stamp, Arc::new(Credential::new(provider, kind, text))))
-                    }
+                    Ok(Reading { text, stamp }) => Some((stamp, Arc::new(Credential::new(provider, kind, text)))),
                     Err(SourceFault::Missing(_)) => None,
                     Err(fault) => return Err(fault),
                 };
-                Held::File {
-                    path,
-                    last: Mutex::new(held),
-                }
+                Held::File { path, last: Mutex::new(held) }
             }
         };
-        Ok(Self {
-            provider,
-            kind,
-            held,
-        })
+        Ok(Self { provider, kind, held })
     }
 
     /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing.
@@ -274,9 +227,7 @@ mod tests {
 
     use box_spec::{CredentialKind, Provider};
 
-    use super::{
-        Malformed, Outage, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault,
-    };
+    use super::{Malformed, Outage, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault};
 
     fn secret(source: Source) -> Vec<SecretConfig> {
         vec![SecretConfig {
@@ -289,9 +240,7 @@ mod tests {
 
     fn with_env(value: Option<&str>) -> Result<Vault, Vec<VaultFault>> {
         let value = value.map(OsString::from);
-        Vault::open_with(secret(Source::Env("KEY".to_owned())), move |_| {
-            value.clone()
-        })
+        Vault::open_with(secret(Source::Env("KEY".to_owned())), move |_| value.clone())
     }
 
     fn with_file(path: &Path) -> Result<Vault, Vec<VaultFault>> {
@@ -299,27 +248,19 @@ mod tests {
     }
 
     fn value(vault: &Vault) -> Result<String, Outage> {
-        vault
-            .credential(&SecretName::new("model"))
-            .map(|credential| credential.expose().to_owned())
+        vault.credential(&SecretName::new("model")).map(|credential| credential.expose().to_owned())
     }
 
     #[test]
     fn a_missing_secret_is_an_outage_and_a_malformed_one_a_fault() {
-        assert_eq!(
-            value(&with_env(Some("sk-real\n")).expect("opened")).as_deref(),
-            Ok("sk-real")
-        );
+        assert_eq!(value(&with_env(Some("sk-real\n")).expect("opened")).as_deref(), Ok("sk-real"));
         for unset in [None, Some("")] {
             let vault = with_env(unset).expect("opened");
             assert!(matches!(value(&vault), Err(Outage::EnvUnset { .. })));
             assert_eq!(vault.available(Provider::Anthropic), None);
         }
         let faults = with_env(Some("sk-\nreal")).expect_err("a fault");
-        assert_eq!(
-            faults[0].fault,
-            SourceFault::Env("KEY".to_owned(), Malformed::Inner)
-        );
+        assert_eq!(faults[0].fault, SourceFault::Env("KEY".to_owned(), Malformed::Inner));
         assert_eq!(
             faults[0].to_string(),
             "secret model: the environment variable KEY holds a control character or a space inside the value"
@@ -331,13 +272,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("secret");
         let vault = with_file(&path).expect("a missing file is no fault");
-        assert!(matches!(
-            value(&vault),
-            Err(Outage::File {
-                fault: SourceFault::Missing(_),
-                ..
-            })
-        ));
+        assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::Missing(_), .. })));
         for text in ["sk-one\n", "sk-two\r\n", " sk-six\t"] {
             crate::files::write_private(&path, text.as_bytes()).expect("written");
             assert_eq!(value(&vault).as_deref(), Ok(text.trim()), "replaced");
@@ -345,18 +280,9 @@ mod tests {
         // In place, of the same length, within the same tick of the clock.
         fs::write(&path, " sk-ten\t").expect("written");
         assert_eq!(value(&vault).as_deref(), Ok("sk-ten"));
-        assert_eq!(
-            vault.available(Provider::Anthropic),
-            Some(CredentialKind::Login)
-        );
+        assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::Login));
         fs::write(&path, "").expect("written");
-        assert!(matches!(
-            value(&vault),
-            Err(Outage::File {
-                fault: SourceFault::File(_, Malformed::Empty),
-                ..
-            })
-        ));
+        assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::Empty), .. })));
         assert_eq!(vault.available(Provider::Anthropic), None);
         assert!(vault.status()[0].outage.is_some());
     }
@@ -370,14 +296,9 @@ mod tests {
         };
         let mut both = secret(Source::Env("LOGIN".to_owned()));
         both.push(key);
-        let vault = Vault::open_with(both, |variable| {
-            (variable == "KEY").then(|| OsString::from("sk"))
-        })
-        .expect("opened");
-        assert_eq!(
-            vault.available(Provider::Anthropic),
-            Some(CredentialKind::ApiKey)
-        );
+        let vault =
+            Vault::open_with(both, |variable| (variable == "KEY").then(|| OsString::from("sk"))).expect("opened");
+        assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::ApiKey));
         assert_eq!(vault.available(Provider::Openai), None);
     }
 

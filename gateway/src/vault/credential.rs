@@ -20,11 +20,7 @@ pub struct SecretText(Zeroizing<String>);
 impl Credential {
     #[must_use]
     pub const fn new(provider: Provider, kind: CredentialKind, value: SecretText) -> Self {
-        Self {
-            provider,
-            kind,
-            value,
-        }
+        Self { provider, kind, value }
     }
 
     #[must_use]
@@ -42,14 +38,10 @@ impl Credential {
     pub fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let value = self.value.expose();
         let (name, text) = match (self.provider, self.kind) {
-            (Provider::Anthropic, CredentialKind::ApiKey) => (
-                HeaderName::from_static("x-api-key"),
-                Zeroizing::new(value.to_owned()),
-            ),
-            (
-                Provider::Anthropic | Provider::Openai | Provider::OpenaiCodex,
-                CredentialKind::Login,
-            )
+            (Provider::Anthropic, CredentialKind::ApiKey) => {
+                (HeaderName::from_static("x-api-key"), Zeroizing::new(value.to_owned()))
+            }
+            (Provider::Anthropic | Provider::Openai | Provider::OpenaiCodex, CredentialKind::Login)
             | (Provider::Openai | Provider::OpenaiCodex, CredentialKind::ApiKey) => {
                 (AUTHORIZATION, Zeroizing::new(format!("Bearer {value}")))
             }
@@ -99,17 +91,11 @@ mod tests {
             (CredentialKind::Login, "authorization", "Bearer sk-real"),
             (CredentialKind::ApiKey, "x-api-key", "sk-real"),
         ] {
-            let credential = Credential::new(
-                Provider::Anthropic,
-                kind,
-                SecretText::new(Zeroizing::new("sk-real".to_owned())),
-            );
+            let credential =
+                Credential::new(Provider::Anthropic, kind, SecretText::new(Zeroizing::new("sk-real".to_owned())));
             let headers = credential.headers();
             assert_eq!(headers.len(), 1);
-            assert_eq!(
-                (headers[0].0.as_str(), headers[0].1.as_bytes()),
-                (name, value.as_bytes())
-            );
+            assert_eq!((headers[0].0.as_str(), headers[0].1.as_bytes()), (name, value.as_bytes()));
             assert!(headers[0].1.is_sensitive());
             assert!(!format!("{credential:?}{headers:?}").contains("sk-real"));
         }

@@ -59,9 +59,7 @@ impl FileStamp {
     fn of(metadata: &Metadata) -> Self {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
-            .map_or(i64::MAX, |since| {
-                i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-            });
+            .map_or(i64::MAX, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
         Self {
             identity: (
                 metadata.dev(),
@@ -82,52 +80,36 @@ impl FileStamp {
 }
 
 /// The text of a variable. One that is not set, or set to nothing, holds no secret.
-pub(super) fn from_env(
-    variable: &str,
-    value: Option<OsString>,
-) -> Result<Option<SecretText>, SourceFault> {
+pub(super) fn from_env(variable: &str, value: Option<OsString>) -> Result<Option<SecretText>, SourceFault> {
     let Some(value) = value.filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
     let bytes = Zeroizing::new(value.into_vec());
-    parse(&bytes)
-        .map(Some)
-        .map_err(|malformed| SourceFault::Env(variable.to_owned(), malformed))
+    parse(&bytes).map(Some).map_err(|malformed| SourceFault::Env(variable.to_owned(), malformed))
 }
 
 /// What the file looks like now, without reading it.
 pub(super) fn stamp(path: &Path) -> Result<FileStamp, SourceFault> {
-    path.metadata()
-        .map(|metadata| FileStamp::of(&metadata))
-        .map_err(|error| io_fault(path, error.kind()))
+    path.metadata().map(|metadata| FileStamp::of(&metadata)).map_err(|error| io_fault(path, error.kind()))
 }
 
 /// Reads a file through one descriptor, so that stamp and text belong together.
 pub(super) fn read(path: &Path) -> Result<Reading, SourceFault> {
     let fails = |malformed| SourceFault::File(path.to_owned(), malformed);
     // Looked at before it is opened: opening a pipe would wait for its writer.
-    let before = path
-        .metadata()
-        .map_err(|error| io_fault(path, error.kind()))?;
+    let before = path.metadata().map_err(|error| io_fault(path, error.kind()))?;
     if !before.is_file() {
         return Err(fails(Malformed::NotAFile));
     }
     let file = File::open(path).map_err(|error| io_fault(path, error.kind()))?;
-    let metadata = file
-        .metadata()
-        .map_err(|error| io_fault(path, error.kind()))?;
+    let metadata = file.metadata().map_err(|error| io_fault(path, error.kind()))?;
     if metadata.mode() & 0o077 != 0 {
         tracing::warn!(file = %path.display(), "a secret file can be read by others: chmod 600 would keep it private");
     }
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_SECRET + 1));
-    file.take(LONGEST_SECRET as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| io_fault(path, error.kind()))?;
+    file.take(LONGEST_SECRET as u64 + 1).read_to_end(&mut bytes).map_err(|error| io_fault(path, error.kind()))?;
     let text = parse(&bytes).map_err(fails)?;
-    Ok(Reading {
-        text,
-        stamp: FileStamp::of(&metadata),
-    })
+    Ok(Reading { text, stamp: FileStamp::of(&metadata) })
 }
 
 /// One line of visible ASCII. One newline at the end and blanks around are an editor's and do not belong to it.
@@ -138,29 +120,15 @@ fn parse(bytes: &[u8]) -> Result<SecretText, Malformed> {
     if bytes.starts_with("\u{feff}".as_bytes()) {
         return Err(Malformed::ByteOrderMark);
     }
-    let line = bytes
-        .strip_suffix(b"\n")
-        .map_or(bytes, |line| line.strip_suffix(b"\r").unwrap_or(line));
+    let line = bytes.strip_suffix(b"\n").map_or(bytes, |line| line.strip_suffix(b"\r").unwrap_or(line));
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let start = line
-        .iter()
-        .position(|byte| !blank(byte))
-        .ok_or(Malformed::Empty)?;
-    let end = line
-        .iter()
-        .rposition(|byte| !blank(byte))
-        .map_or(start, |last| last + 1);
+    let start = line.iter().position(|byte| !blank(byte)).ok_or(Malformed::Empty)?;
+    let end = line.iter().rposition(|byte| !blank(byte)).map_or(start, |last| last + 1);
     let value = &line[start..end];
     if let Some(bad) = value.iter().find(|byte| !byte.is_ascii_graphic()) {
-        return Err(if bad.is_ascii() {
-            Malformed::Inner
-        } else {
-            Malformed::NotAscii
-        });
+        return Err(if bad.is_ascii() { Malformed::Inner } else { Malformed::NotAscii });
     }
-    String::from_utf8(value.to_vec())
-        .map(|text| SecretText::new(Zeroizing::new(text)))
-        .map_err(|_| Malformed::NotAscii)
+    String::from_utf8(value.to_vec()).map(|text| SecretText::new(Zeroizing::new(text))).map_err(|_| Malformed::NotAscii)
 }
 
 fn io_fault(path: &Path, kind: ErrorKind) -> SourceFault {
@@ -179,18 +147,8 @@ mod tests {
 
     #[test]
     fn an_editors_newline_and_blanks_are_cut_and_anything_else_is_refused() {
-        for good in [
-            "sk-real",
-            "sk-real\n",
-            "sk-real\r\n",
-            " sk-real ",
-            "\tsk-real \n",
-        ] {
-            assert_eq!(
-                parse(good.as_bytes()).expect("a secret").expose(),
-                "sk-real",
-                "{good:?}"
-            );
+        for good in ["sk-real", "sk-real\n", "sk-real\r\n", " sk-real ", "\tsk-real \n"] {
+            assert_eq!(parse(good.as_bytes()).expect("a secret").expose(), "sk-real", "{good:?}");
         }
         let long = "a".repeat(LONGEST_SECRET + 1);
         for (bad, malformed) in [
@@ -208,25 +166,14 @@ mod tests {
             (b"sk-\xff", Malformed::NotAscii),
             (long.as_bytes(), Malformed::TooLong),
         ] {
-            assert_eq!(
-                parse(bad).err(),
-                Some(malformed),
-                "{:?}",
-                String::from_utf8_lossy(&bad[..bad.len().min(20)])
-            );
+            assert_eq!(parse(bad).err(), Some(malformed), "{:?}", String::from_utf8_lossy(&bad[..bad.len().min(20)]));
         }
     }
 
     #[test]
     fn a_folder_is_no_secret_and_neither_is_what_is_not_there() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(
-            read(folder.path()).err(),
-            Some(SourceFault::File(
-                folder.path().to_owned(),
-                Malformed::NotAFile
-            ))
-        );
+        assert_eq!(read(folder.path()).err(), Some(SourceFault::File(folder.path().to_owned(), Malformed::NotAFile)));
         let missing = folder.path().join("missing");
         assert_eq!(read(&missing).err(), Some(SourceFault::Missing(missing)));
     }

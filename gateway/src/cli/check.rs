@@ -1,0 +1,56 @@
+//! `gateway check`: reads the configuration with the loader of `gateway serve`, and says everything that is wrong with it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::config::{self, Config};
+
+/// Writes one line to `out` where all is well, else one line a fault to `err`. Returns the exit code.
+pub fn run(file: &Path, out: &mut impl Write, err: &mut impl Write) -> io::Result<u8> {
+    match config::load(file) {
+        Ok(config) => {
+            writeln!(out, "{}: ok, {}", file.display(), summary(&config))?;
+            Ok(0)
+        }
+        Err(faults) => {
+            writeln!(err, "{faults}")?;
+            Ok(BAD_CONFIG)
+        }
+    }
+}
+
+fn summary(config: &Config) -> String {
+    let counted = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+    let boxes = counted(config.boxes.len(), "box", "boxes");
+    let secrets = counted(config.secrets.len(), "secret", "secrets");
+    let grants = counted(config.policy.grants().len(), "grant", "grants");
+    format!("{boxes}, {secrets}, {grants}")
+}
+
+const BAD_CONFIG: u8 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+
+    fn checked(text: &str) -> (u8, String, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("house.toml");
+        std::fs::write(&file, text).expect("written");
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = run(&file, &mut out, &mut err).expect("memory takes it");
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes).expect("text").replace(&format!("{}/", folder.path().display()), "")
+        };
+        (code, text(out), text(err))
+    }
+
+    #[test]
+    fn a_good_file_is_one_line_and_a_bad_one_a_line_for_each_fault() {
+        let good = "state = \"s\"\n[[box]]\nid = \"one\"\ndoor = \"one.sock\"\n";
+        assert_eq!(checked(good), (0, "house.toml: ok, 1 box, 0 secrets, 0 grants\n".to_owned(), String::new()));
+        let (code, out, err) = checked("stat = \"s\"\n[[box]]\nid = 1\n");
+        assert_eq!((code, out.as_str()), (64, ""));
+        assert_eq!(err.lines().count(), 4, "{err}");
+    }
+}

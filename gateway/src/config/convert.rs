@@ -1,0 +1,271 @@
+//! From what was written to what is believed: defaults, paths, names, and what may stand beside what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use box_spec::{Agent, BoxId, CredentialKind, Provider};
+
+use crate::dial::DialConfig;
+use crate::ledger::{Settings, SyncMode};
+use crate::policy::Policy;
+use crate::vault::{self, SecretConfig, SecretName, Source};
+
+use super::faults::{Faults, Span};
+use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, RawSecret, Text};
+use super::reader::At;
+use super::{BoxConfig, Config, duration, grants};
+
+/// What the grants may name. Holds also what has faults of its own, so that one mistake is told once.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) boxes: BTreeSet<String>,
+    pub(super) secrets: BTreeMap<String, Option<Provider>>,
+}
+
+pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Option<Config> {
+    let RawConfig { state, operator_socket, ledger, defaults, dial, limits, boxes, secrets, grants } = raw;
+    let known = Known::of(&boxes, &secrets);
+    let mut doors = Doors::default();
+    let state_folder = state.as_ref().map(|state| base.join(&state.value));
+    let socket = operator_socket
+        .as_ref()
+        .map(|socket| base.join(&socket.value))
+        .or_else(|| state_folder.as_ref().map(|state| state.join("operator.sock")));
+    if let (Some(socket), Some(place)) = (&socket, operator_socket.or(state)) {
+        doors.add(socket, &place.span, "the operator's socket", faults);
+    }
+    let ledger = convert_ledger(ledger, base, state_folder.as_deref(), faults);
+    let dial = convert_dial(dial, faults);
+    let boxes = convert_boxes(boxes, defaults, base, &mut doors, faults);
+    let secrets = convert_secrets(secrets, base, faults);
+    let policy = Policy::new(grants::convert(grants, base, &known, faults));
+    Some(Config {
+        base: base.to_owned(),
+        state: state_folder?,
+        operator_socket: socket?,
+        ledger: ledger?,
+        limits,
+        dial,
+        boxes,
+        secrets,
+        policy,
+    })
+}
+
+impl Known {
+    fn of(boxes: &[RawBox], secrets: &[RawSecret]) -> Self {
+        let text = |text: &Text| text.as_ref().map(|at| at.value.clone());
+        let provider = |secret: &RawSecret| text(&secret.provider).and_then(|name| provider_named(&name));
+        Self {
+            boxes: boxes.iter().filter_map(|one| text(&one.id)).collect(),
+            secrets: secrets.iter().filter_map(|one| Some((text(&one.name)?, provider(one)))).collect(),
+        }
+    }
+}
+
+/// The unix sockets of the house: each fits, and no two are one.
+#[derive(Default)]
+struct Doors {
+    taken: BTreeMap<PathBuf, &'static str>,
+}
+
+impl Doors {
+    fn add(&mut self, path: &Path, span: &Span, whose: &'static str, faults: &mut Faults) {
+        let length = path.as_os_str().as_bytes().len();
+        if length > LONGEST_SOCKET {
+            faults.add(
+                span.clone(),
+                format!(
+                    "{} has {length} bytes, and the path of a unix socket at most {LONGEST_SOCKET}",
+                    path.display()
+                ),
+            );
+        }
+        if let Some(other) = self.taken.insert(path.to_owned(), whose) {
+            faults.add(span.clone(), format!("{} is already {other}: each needs a socket of its own", path.display()));
+        }
+    }
+}
+
+fn convert_ledger(raw: RawLedger, base: &Path, state: Option<&Path>, faults: &mut Faults) -> Option<Settings> {
+    let RawLedger { file, sync, deadline } = raw;
+    let file = file.map(|file| base.join(file.value)).or_else(|| state.map(|state| state.join("ledger.jsonl")));
+    let mut settings = Settings::new(file?);
+    match sync.as_ref().map(|sync| sync.value.as_str()) {
+        None => {}
+        Some("batch") => settings.sync = SyncMode::Batch,
+        Some("always") => settings.sync = SyncMode::Always,
+        Some(_) => faults.add(span_of(&sync), "`sync` in [ledger] must be \"batch\" or \"always\""),
+    }
+    settings.deadline = wait("deadline", deadline, Duration::from_millis(10), Duration::from_secs(60), faults)
+        .unwrap_or(settings.deadline);
+    Some(settings)
+}
+
+fn convert_dial(raw: RawDial, faults: &mut Faults) -> DialConfig {
+    let RawDial { nameservers, connect_timeout } = raw;
+    let mut dial = DialConfig::default();
+    for server in nameservers.map(|servers| servers.value).unwrap_or_default() {
+        let with_port = server.value.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
+        match with_port.or_else(|| server.value.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, 53))) {
+            Some(address) => dial.nameservers.push(address),
+            None => faults
+                .add(server.span, "a nameserver is an address with or without port: \"127.0.0.1:53\", \"[::1]:53\""),
+        }
+    }
+    let longest = Duration::from_secs(300);
+    dial.connect_timeout = wait("connect_timeout", connect_timeout, Duration::from_millis(10), longest, faults)
+        .unwrap_or(dial.connect_timeout);
+    dial
+}
+
+fn convert_boxes(
+    raw: Vec<RawBox>,
+    defaults: RawDefaults,
+    base: &Path,
+    doors: &mut Doors,
+    faults: &mut Faults,
+) -> Vec<BoxConfig> {
+    let RawDefaults { agent, ceiling } = defaults;
+    let agent_default =
+        agent.and_then(|agent| faults.take(&agent.span, agent.value.parse::<Agent>())).unwrap_or(Agent::Pi);
+    let ceiling_default = run_ceiling(ceiling, faults);
+    let mut ids = BTreeSet::new();
+    let mut boxes = Vec::new();
+    for RawBox { id, door, agent, ceiling } in raw {
+        let agent =
+            agent.and_then(|agent| faults.take(&agent.span, agent.value.parse::<Agent>())).unwrap_or(agent_default);
+        let ceiling = run_ceiling(ceiling, faults).or(ceiling_default);
+        let door = door.map(|door| {
+            let path = base.join(door.value);
+            doors.add(&path, &door.span, "the socket of another box or the operator's", faults);
+            path
+        });
+        let id = id
+            .and_then(|id| unique(&mut ids, id, "box", faults))
+            .and_then(|id| faults.take(&id.span, id.value.parse::<BoxId>()));
+        if let (Some(id), Some(door)) = (id, door) {
+            boxes.push(BoxConfig { id, door, agent, ceiling });
+        }
+    }
+    boxes
+}
+
+fn convert_secrets(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> Vec<SecretConfig> {
+    let mut names = BTreeSet::new();
+    let mut secrets = Vec::new();
+    for RawSecret { name, provider, kind, env, file } in raw {
+        let name = name.and_then(|name| plain_name(name, faults));
+        let name = name.and_then(|name| unique(&mut names, name, "secret", faults));
+        let provider = provider.and_then(|provider| served(&provider, faults));
+        let kind = kind.and_then(|kind| credential_kind(&kind, faults));
+        let source = convert_source(env, file, base, faults);
+        if let (Some(name), Some(provider), Some(kind), Some(source)) = (name, provider, kind, source) {
+            secrets.push(SecretConfig { name: SecretName::new(&name.value), provider, kind, source });
+        }
+    }
+    secrets
+}
+
+/// Exactly one source; what is in it now must be a secret, or not be there yet.
+fn convert_source(env: Text, file: Text, base: &Path, faults: &mut Faults) -> Option<Source> {
+    let (source, place) = match (env, file) {
+        (Some(env), None) => (Source::Env(env.value), env.span),
+        (None, Some(file)) => (Source::File(base.join(file.value)), file.span),
+        (None, None) => return None,
+        (Some(_), Some(file)) => {
+            faults.add(file.span, "[[secret]] has two sources: keep `env` or `file`");
+            return None;
+        }
+    };
+    if let Source::Env(variable) = &source
+        && (variable.is_empty() || variable.contains(['=', '\0']))
+    {
+        faults.add(place, "`env` in [[secret]] must be the name of an environment variable, not a value");
+        return None;
+    }
+    faults.take(&place, vault::check(&source))?;
+    Some(source)
+}
+
+/// A provider that this house serves already.
+pub(super) fn served(provider: &At<String>, faults: &mut Faults) -> Option<Provider> {
+    match provider_named(&provider.value) {
+        Some(Provider::Anthropic) => return Some(Provider::Anthropic),
+        Some(other @ (Provider::Openai | Provider::OpenaiCodex)) => {
+            faults.add(provider.span.clone(), format!("provider \"{other}\" is not served yet: only \"anthropic\" is"));
+        }
+        None => faults.add(provider.span.clone(), "unknown provider: known are anthropic, openai, openai-codex"),
+    }
+    None
+}
+
+/// A name of the file's own: for grants and secrets.
+pub(super) fn plain_name(name: At<String>, faults: &mut Faults) -> Option<At<String>> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
+    if (1..=LONGEST_NAME).contains(&name.value.len()) && name.value.bytes().all(plain) {
+        return Some(name);
+    }
+    faults.add(name.span, format!("a name is 1 to {LONGEST_NAME} lower-case letters, digits, `-`, `_` or `.`"));
+    None
+}
+
+pub(super) fn unique(
+    seen: &mut BTreeSet<String>,
+    name: At<String>,
+    what: &str,
+    faults: &mut Faults,
+) -> Option<At<String>> {
+    if seen.insert(name.value.clone()) {
+        return Some(name);
+    }
+    faults.add(name.span, format!("a second {what} of the name \"{}\"", name.value));
+    None
+}
+
+fn provider_named(name: &str) -> Option<Provider> {
+    Provider::ALL.into_iter().find(|provider| provider.as_str() == name)
+}
+
+fn credential_kind(kind: &At<String>, faults: &mut Faults) -> Option<CredentialKind> {
+    match kind.value.as_str() {
+        "login" => Some(CredentialKind::Login),
+        "api-key" => Some(CredentialKind::ApiKey),
+        _ => {
+            faults.add(
+                kind.span.clone(),
+                "`kind` in [[secret]] must be \"login\" (a subscription's token) or \"api-key\"",
+            );
+            None
+        }
+    }
+}
+
+fn run_ceiling(ceiling: Text, faults: &mut Faults) -> Option<Duration> {
+    wait("ceiling", ceiling, Duration::from_secs(1), LONGEST_CEILING, faults)
+}
+
+fn wait(key: &str, given: Text, shortest: Duration, longest: Duration, faults: &mut Faults) -> Option<Duration> {
+    let given = given?;
+    match duration::parse(&given.value) {
+        Ok(wait) if wait >= shortest && wait <= longest => return Some(wait),
+        Ok(_) => faults.add(
+            given.span,
+            format!("`{key}` must be from {} to {}", duration::show(shortest), duration::show(longest)),
+        ),
+        Err(fault) => faults.add(given.span, format!("`{key}` {fault}")),
+    }
+    None
+}
+
+fn span_of(text: &Text) -> Span {
+    text.as_ref().map_or(0..0, |at| at.span.clone())
+}
+
+/// `sun_path` has 108 bytes, the last of them zero.
+const LONGEST_SOCKET: usize = 107;
+const LONGEST_NAME: usize = 63;
+const LONGEST_CEILING: Duration = Duration::from_secs(30 * 24 * 3600);

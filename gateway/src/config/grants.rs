@@ -1,0 +1,245 @@
+//! Grants: from the words of the file to what the policy matches, and what may never stand in one grant.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use box_spec::Provider;
+use http::Method;
+
+use crate::host::Host;
+use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, providers};
+use crate::tls::UpstreamCa;
+use crate::vault::SecretName;
+
+use super::convert::{Known, plain_name, served, unique};
+use super::faults::Faults;
+use super::raw::{RawGrant, Texts};
+use super::reader::At;
+
+pub(super) fn convert(raw: Vec<RawGrant>, base: &Path, known: &Known, faults: &mut Faults) -> Vec<Grant> {
+    let mut names = BTreeSet::new();
+    let mut grants = Vec::new();
+    for grant in raw {
+        grants.extend(convert_one(grant, &mut names, base, known, faults));
+    }
+    grants
+}
+
+fn convert_one(
+    raw: RawGrant,
+    names: &mut BTreeSet<String>,
+    base: &Path,
+    known: &Known,
+    faults: &mut Faults,
+) -> Option<Grant> {
+    let RawGrant {
+        name,
+        preset,
+        boxes,
+        hosts,
+        ports,
+        methods,
+        paths,
+        secret,
+        plain,
+        upstream_ca,
+        unsafe_dial,
+        unsafe_keep_credentials,
+        unsafe_secret_hosts,
+    } = raw;
+    let name = name.and_then(|name| plain_name(name, faults));
+    let name = name.and_then(|name| unique(names, name, "grant", faults));
+    let preset =
+        preset.and_then(|preset| served(&preset, faults).map(|provider| At { value: provider, span: preset.span }));
+    let secret = secret.and_then(|secret| known_secret(secret, known, faults));
+    let patterns = convert_hosts(hosts, preset.as_ref(), faults);
+    let rules = Rules {
+        preset: &preset,
+        secret: &secret,
+        plain: &plain,
+        keep: &unsafe_keep_credentials,
+        secret_hosts: &unsafe_secret_hosts,
+    };
+    rules.check(&patterns, faults);
+    let matching = Matching {
+        boxes: convert_boxes(boxes, known, faults),
+        hosts: patterns.iter().map(|pattern| pattern.value.clone()).collect(),
+        ports: ports.map(|ports| convert_ports(ports.value, faults)),
+        methods: convert_methods(methods, preset.as_ref(), faults),
+        paths: convert_paths(paths, preset.as_ref(), faults),
+        plain: plain.is_some_and(|plain| plain.value),
+    };
+    let mut grant = Grant::new(GrantName::new(&name?.value), matching);
+    grant.model_route = model_route(preset.as_ref(), secret.as_ref(), &patterns);
+    grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
+    grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, faults));
+    grant.upstream_ca = upstream_ca.and_then(|file| {
+        faults.take(&file.span, UpstreamCa::read(&base.join(&file.value)).map_err(|fault| whole(&fault)))
+    });
+    grant.keeps_credentials = unsafe_keep_credentials.is_some_and(|keep| keep.value);
+    Some(grant)
+}
+
+/// A secret that a grant names. Its provider is `None` where the secret itself has a fault.
+struct NamedSecret {
+    name: String,
+    provider: Option<Provider>,
+}
+
+/// What may not stand beside what.
+struct Rules<'a> {
+    preset: &'a Option<At<Provider>>,
+    secret: &'a Option<At<NamedSecret>>,
+    plain: &'a Option<At<bool>>,
+    keep: &'a Option<At<bool>>,
+    secret_hosts: &'a Option<At<bool>>,
+}
+
+impl Rules<'_> {
+    fn check(&self, hosts: &[At<HostPattern>], faults: &mut Faults) {
+        let Self { preset, secret, plain, keep, secret_hosts } = self;
+        let Some(secret) = secret else {
+            if let Some(at) = secret_hosts {
+                faults.add(at.span.clone(), "`unsafe_secret_hosts` says nothing in a grant without `secret`");
+            }
+            return;
+        };
+        if let Some(plain) = plain.as_ref().filter(|plain| plain.value) {
+            faults.add(
+                plain.span.clone(),
+                "a secret is never sent over plain http: take `plain` or `secret` out of this grant",
+            );
+        }
+        if let Some(keep) = keep.as_ref().filter(|keep| keep.value) {
+            faults.add(keep.span.clone(), "a grant with a secret overwrites what the box sent: `unsafe_keep_credentials` cannot stand beside `secret`");
+        }
+        let Some(provider) = secret.value.provider else { return };
+        if let Some(preset) = preset.as_ref().filter(|preset| preset.value != provider) {
+            faults.add(preset.span.clone(), format!("the preset is {}'s and the secret {provider}'s", preset.value));
+        }
+        let anywhere = secret_hosts.as_ref().is_some_and(|at| at.value);
+        for host in hosts {
+            check_secret_host(host, provider, anywhere, faults);
+        }
+    }
+}
+
+/// A secret goes to hosts that are spelled out, and to its provider's own unless the operator says otherwise.
+fn check_secret_host(host: &At<HostPattern>, provider: Provider, anywhere: bool, faults: &mut Faults) {
+    match &host.value {
+        HostPattern::Any | HostPattern::Below(_) => {
+            faults.add(host.span.clone(), format!("a grant with a secret must spell its hosts out, and \"{}\" is a pattern", host.value));
+        }
+        HostPattern::Exact(exact) if !anywhere && providers::model_host(exact) != Some(provider) => faults.add(
+            host.span.clone(),
+            format!("{exact} is none of {provider}'s hosts, and would be given its secret: only `unsafe_secret_hosts = true` allows that"),
+        ),
+        HostPattern::Exact(_) => {}
+    }
+}
+
+fn convert_hosts(hosts: Texts, preset: Option<&At<Provider>>, faults: &mut Faults) -> Vec<At<HostPattern>> {
+    let Some(hosts) = hosts else {
+        let Some(preset) = preset else { return Vec::new() };
+        let own = providers::facts(preset.value).model_hosts.iter();
+        return own
+            .filter_map(|host| {
+                Some(At { value: faults.take(&preset.span, HostPattern::parse(host))?, span: preset.span.clone() })
+            })
+            .collect();
+    };
+    let parsed = hosts.value.into_iter().filter_map(|host| {
+        Some(At { value: faults.take(&host.span, HostPattern::parse(&host.value))?, span: host.span })
+    });
+    parsed.collect()
+}
+
+fn convert_boxes(boxes: Texts, known: &Known, faults: &mut Faults) -> Boxes {
+    let Some(boxes) = boxes else { return Boxes::All };
+    let mut ids = BTreeSet::new();
+    for id in boxes.value {
+        if id.value == "*" {
+            return Boxes::All;
+        }
+        if known.boxes.contains(&id.value) {
+            // One that is no box id has had its fault where it is defined.
+            ids.extend(id.value.parse().ok());
+        } else {
+            faults.add(id.span, format!("there is no box \"{}\"", id.value));
+        }
+    }
+    Boxes::Only(ids)
+}
+
+fn convert_ports(ports: Vec<At<u64>>, faults: &mut Faults) -> BTreeSet<u16> {
+    let one = |port: At<u64>| {
+        let number = u16::try_from(port.value).ok().filter(|number| *number != 0);
+        faults.take(&port.span, number.ok_or("a port is from 1 to 65535"))
+    };
+    ports.into_iter().filter_map(one).collect()
+}
+
+fn convert_methods(methods: Texts, preset: Option<&At<Provider>>, faults: &mut Faults) -> Option<Vec<Method>> {
+    let Some(methods) = methods else {
+        let own = providers::facts(preset?.value).model_methods.iter();
+        return Some(own.filter_map(|method| method.parse().ok()).collect());
+    };
+    if methods.value.iter().any(|method| method.value == "*") {
+        return None;
+    }
+    let one = |method: At<String>| match method.value.to_ascii_uppercase().parse::<Method>() {
+        Ok(Method::TRACE | Method::CONNECT) => faults.take(&method.span, Err("TRACE and CONNECT are never granted")),
+        parsed => faults.take(&method.span, parsed.map_err(|_| "no HTTP method")),
+    };
+    Some(methods.value.into_iter().filter_map(one).collect())
+}
+
+fn convert_paths(paths: Texts, preset: Option<&At<Provider>>, faults: &mut Faults) -> Option<Vec<PathPrefix>> {
+    let Some(paths) = paths else {
+        let own = providers::facts(preset?.value).model_paths.iter();
+        return Some(own.filter_map(|path| PathPrefix::parse(path).ok()).collect());
+    };
+    Some(paths.value.into_iter().filter_map(|path| faults.take(&path.span, PathPrefix::parse(&path.value))).collect())
+}
+
+fn known_secret(secret: At<String>, known: &Known, faults: &mut Faults) -> Option<At<NamedSecret>> {
+    let At { value: name, span } = secret;
+    match known.secrets.get(&name) {
+        Some(provider) => Some(At { value: NamedSecret { name, provider: *provider }, span }),
+        None => {
+            faults.add(span, format!("there is no secret \"{name}\""));
+            None
+        }
+    }
+}
+
+/// A preset's grant is one; so is a grant that gives a provider's secret to that provider's hosts alone.
+fn model_route(
+    preset: Option<&At<Provider>>,
+    secret: Option<&At<NamedSecret>>,
+    hosts: &[At<HostPattern>],
+) -> Option<Provider> {
+    if let Some(preset) = preset {
+        return Some(preset.value);
+    }
+    let provider = secret?.value.provider?;
+    let its_own = |host: &Host| providers::model_host(host) == Some(provider);
+    hosts.iter().all(|host| matches!(&host.value, HostPattern::Exact(exact) if its_own(exact))).then_some(provider)
+}
+
+fn dial_address(dial: &At<String>, faults: &mut Faults) -> Option<SocketAddr> {
+    let address = dial.value.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
+    faults.take(&dial.span, address.ok_or("`unsafe_dial` must be an address with its port: \"127.0.0.1:8443\""))
+}
+
+/// An error and what caused it, in one line.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

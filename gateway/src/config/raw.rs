@@ -1,0 +1,193 @@
+//! The file as it was written: typed, with the place of every value, and nothing yet believed.
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::faults::Faults;
+use super::limits::Limits;
+use super::reader::{At, Section};
+
+pub(super) type Text = Option<At<String>>;
+pub(super) type Texts = Option<At<Vec<At<String>>>>;
+
+#[derive(Debug)]
+pub(super) struct RawConfig {
+    pub(super) state: Text,
+    pub(super) operator_socket: Text,
+    pub(super) ledger: RawLedger,
+    pub(super) defaults: RawDefaults,
+    pub(super) dial: RawDial,
+    pub(super) limits: Limits,
+    pub(super) boxes: Vec<RawBox>,
+    pub(super) secrets: Vec<RawSecret>,
+    pub(super) grants: Vec<RawGrant>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RawLedger {
+    pub(super) file: Text,
+    pub(super) sync: Text,
+    pub(super) deadline: Text,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RawDefaults {
+    pub(super) agent: Text,
+    pub(super) ceiling: Text,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RawDial {
+    pub(super) nameservers: Texts,
+    pub(super) connect_timeout: Text,
+}
+
+#[derive(Debug)]
+pub(super) struct RawBox {
+    pub(super) id: Text,
+    pub(super) door: Text,
+    pub(super) agent: Text,
+    pub(super) ceiling: Text,
+}
+
+#[derive(Debug)]
+pub(super) struct RawSecret {
+    pub(super) name: Text,
+    pub(super) provider: Text,
+    pub(super) kind: Text,
+    pub(super) env: Text,
+    pub(super) file: Text,
+}
+
+#[derive(Debug)]
+pub(super) struct RawGrant {
+    pub(super) name: Text,
+    pub(super) preset: Text,
+    pub(super) boxes: Texts,
+    pub(super) hosts: Texts,
+    pub(super) ports: Option<At<Vec<At<u64>>>>,
+    pub(super) methods: Texts,
+    pub(super) paths: Texts,
+    pub(super) secret: Text,
+    pub(super) plain: Option<At<bool>>,
+    pub(super) upstream_ca: Text,
+    pub(super) unsafe_dial: Text,
+    pub(super) unsafe_keep_credentials: Option<At<bool>>,
+    pub(super) unsafe_secret_hosts: Option<At<bool>>,
+}
+
+/// Reads all that has the right type; the rest are faults.
+pub(super) fn read(table: &Spanned<DeTable<'_>>, faults: &mut Faults) -> RawConfig {
+    let mut root = Section::new("the file", table.get_ref(), table.span());
+    root.need(&["state"], faults);
+    let raw = RawConfig {
+        state: root.text("state", faults),
+        operator_socket: root
+            .section("operator", "[operator]", faults)
+            .and_then(|operator| read_operator(operator, faults)),
+        ledger: root
+            .section("ledger", "[ledger]", faults)
+            .map(|ledger| read_ledger(ledger, faults))
+            .unwrap_or_default(),
+        defaults: root
+            .section("defaults", "[defaults]", faults)
+            .map(|defaults| read_defaults(defaults, faults))
+            .unwrap_or_default(),
+        dial: root.section("dial", "[dial]", faults).map(|dial| read_dial(dial, faults)).unwrap_or_default(),
+        limits: root
+            .section("limits", "[limits]", faults)
+            .map(|limits| Limits::read(limits, faults))
+            .unwrap_or_default(),
+        boxes: root.sections("box", "[[box]]", faults).into_iter().map(|one| read_box(one, faults)).collect(),
+        secrets: root
+            .sections("secret", "[[secret]]", faults)
+            .into_iter()
+            .map(|one| read_secret(one, faults))
+            .collect(),
+        grants: root.sections("grant", "[[grant]]", faults).into_iter().map(|one| read_grant(one, faults)).collect(),
+    };
+    root.finish(faults);
+    raw
+}
+
+fn read_operator(mut section: Section<'_>, faults: &mut Faults) -> Text {
+    let socket = section.text("socket", faults);
+    section.finish(faults);
+    socket
+}
+
+fn read_ledger(mut section: Section<'_>, faults: &mut Faults) -> RawLedger {
+    let raw = RawLedger {
+        file: section.text("file", faults),
+        sync: section.text("sync", faults),
+        deadline: section.text("deadline", faults),
+    };
+    section.finish(faults);
+    raw
+}
+
+fn read_defaults(mut section: Section<'_>, faults: &mut Faults) -> RawDefaults {
+    let raw = RawDefaults { agent: section.text("agent", faults), ceiling: section.text("ceiling", faults) };
+    section.finish(faults);
+    raw
+}
+
+fn read_dial(mut section: Section<'_>, faults: &mut Faults) -> RawDial {
+    let raw = RawDial {
+        nameservers: section.texts("nameservers", faults),
+        connect_timeout: section.text("connect_timeout", faults),
+    };
+    section.finish(faults);
+    raw
+}
+
+fn read_box(mut section: Section<'_>, faults: &mut Faults) -> RawBox {
+    section.need(&["id"], faults);
+    section.need(&["door"], faults);
+    let raw = RawBox {
+        id: section.text("id", faults),
+        door: section.text("door", faults),
+        agent: section.text("agent", faults),
+        ceiling: section.text("ceiling", faults),
+    };
+    section.finish(faults);
+    raw
+}
+
+fn read_secret(mut section: Section<'_>, faults: &mut Faults) -> RawSecret {
+    for key in ["name", "provider", "kind"] {
+        section.need(&[key], faults);
+    }
+    section.need(&["env", "file"], faults);
+    let raw = RawSecret {
+        name: section.text("name", faults),
+        provider: section.text("provider", faults),
+        kind: section.text("kind", faults),
+        env: section.text("env", faults),
+        file: section.text("file", faults),
+    };
+    section.finish(faults);
+    raw
+}
+
+fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
+    section.need(&["name"], faults);
+    section.need(&["hosts", "preset"], faults);
+    let raw = RawGrant {
+        name: section.text("name", faults),
+        preset: section.text("preset", faults),
+        boxes: section.texts("boxes", faults),
+        hosts: section.texts("hosts", faults),
+        ports: section.numbers("ports", faults),
+        methods: section.texts("methods", faults),
+        paths: section.texts("paths", faults),
+        secret: section.text("secret", faults),
+        plain: section.flag("plain", faults),
+        upstream_ca: section.text("upstream_ca", faults),
+        unsafe_dial: section.text("unsafe_dial", faults),
+        unsafe_keep_credentials: section.flag("unsafe_keep_credentials", faults),
+        unsafe_secret_hosts: section.flag("unsafe_secret_hosts", faults),
+    };
+    section.finish(faults);
+    raw
+}
