@@ -12,8 +12,8 @@ use aws_lc_rs::rand;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use box_spec::Fingerprint;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
 };
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::pem::PemObject;
@@ -111,17 +111,10 @@ impl Ca {
         let now = seconds(SystemTime::now());
         let from = now.saturating_sub(LEAF_BACKDATE).max(self.valid.from);
         let to = from.saturating_add(LEAF_LIFE).min(self.valid.to);
-        let certificate =
-            leaf_params(host, Window { from, to })?.signed_by(&self.leaf_key, &self.issuer)?;
-        let key = CertifiedKey::new(
-            vec![certificate.der().clone()],
-            Arc::clone(&self.leaf_signer),
-        );
+        let certificate = leaf_params(host, Window { from, to })?.signed_by(&self.leaf_key, &self.issuer)?;
+        let key = CertifiedKey::new(vec![certificate.der().clone()], Arc::clone(&self.leaf_signer));
         let renew_at = UNIX_EPOCH + Duration::from_secs(from + (to.saturating_sub(from)) / 3 * 2);
-        Ok(Leaf {
-            key: Arc::new(key),
-            renew_at,
-        })
+        Ok(Leaf { key: Arc::new(key), renew_at })
     }
 
     fn open(certificate_file: &Path, key_file: &Path) -> Result<Self, CaError> {
@@ -140,22 +133,13 @@ impl Ca {
         let leaf_der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf_key.serialize_der()));
         let leaf_signer = rustls::crypto::aws_lc_rs::sign::any_ecdsa_type(&leaf_der)?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)?;
-        Ok(Self {
-            issuer,
-            certificate,
-            pem,
-            valid,
-            leaf_key,
-            leaf_signer,
-        })
+        Ok(Self { issuer, certificate, pem, valid, leaf_key, leaf_signer })
     }
 }
 
 impl std::fmt::Debug for Ca {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ca")
-            .field("fingerprint", &self.fingerprint())
-            .finish_non_exhaustive()
+        f.debug_struct("Ca").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
     }
 }
 
@@ -177,14 +161,7 @@ fn make(folder: &Path) -> Result<(), CaError> {
     let made = make_pair(&beside).and_then(|()| match files::rename(&beside, folder) {
         Ok(()) => Ok(files::sync_folder(parent)?),
         // The other maker's pair is opened next.
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
-            ) =>
-        {
-            Ok(())
-        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => Ok(()),
         Err(error) => Err(error.into()),
     });
     let _ = fs::remove_dir_all(&beside);
@@ -203,30 +180,15 @@ fn make_pair(folder: &Path) -> Result<(), CaError> {
 fn ca_params(key: &KeyPair) -> Result<CertificateParams, CaError> {
     let now = seconds(SystemTime::now());
     let hash = digest::digest(&digest::SHA256, &key.subject_public_key_info());
-    let mark: String = hash
-        .as_ref()
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mark: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::OrganizationName, "boxgate");
+    params.distinguished_name.push(DnType::OrganizationName, "boxgate");
     // The mark tells two houses' certificates apart in a trust store.
-    params
-        .distinguished_name
-        .push(DnType::CommonName, format!("boxgate house {mark}"));
+    params.distinguished_name.push(DnType::CommonName, format!("boxgate house {mark}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    set_window(
-        &mut params,
-        Window {
-            from: now.saturating_sub(CA_BACKDATE),
-            to: now.saturating_add(CA_LIFE),
-        },
-    );
+    set_window(&mut params, Window { from: now.saturating_sub(CA_BACKDATE), to: now.saturating_add(CA_LIFE) });
     params.serial_number = Some(serial()?);
     Ok(params)
 }
@@ -269,55 +231,35 @@ enum PairFault {
 
 /// Whether the certificate is a whole CA certificate of this key, signed by it.
 fn check_pair(certificate: &CertificateDer<'_>, key: &KeyPair) -> Result<Window, PairFault> {
-    let (rest, parsed) =
-        X509Certificate::from_der(certificate).map_err(|_| PairFault::Certificate)?;
-    let is_ca = parsed
-        .basic_constraints()
-        .ok()
-        .flatten()
-        .is_some_and(|extension| extension.value.ca);
-    let signs = parsed
-        .key_usage()
-        .ok()
-        .flatten()
-        .is_some_and(|extension| extension.value.key_cert_sign());
+    let (rest, parsed) = X509Certificate::from_der(certificate).map_err(|_| PairFault::Certificate)?;
+    let is_ca = parsed.basic_constraints().ok().flatten().is_some_and(|extension| extension.value.ca);
+    let signs = parsed.key_usage().ok().flatten().is_some_and(|extension| extension.value.key_cert_sign());
     if !rest.is_empty() || !is_ca || !signs {
         return Err(PairFault::Certificate);
     }
     let public = parsed.public_key().subject_public_key.data.as_ref();
     UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, public)
-        .verify(
-            parsed.tbs_certificate.as_ref(),
-            &parsed.signature_value.data,
-        )
+        .verify(parsed.tbs_certificate.as_ref(), &parsed.signature_value.data)
         .map_err(|_| PairFault::Certificate)?;
     if public != key.public_key_raw() {
         return Err(PairFault::Key);
     }
     let validity = parsed.validity();
     let second = |timestamp: i64| u64::try_from(timestamp).map_err(|_| PairFault::Certificate);
-    Ok(Window {
-        from: second(validity.not_before.timestamp())?,
-        to: second(validity.not_after.timestamp())?,
-    })
+    Ok(Window { from: second(validity.not_before.timestamp())?, to: second(validity.not_after.timestamp())? })
 }
 
 fn read_key(path: &Path) -> Result<KeyPair, CaError> {
-    let mode = fs::metadata(path)
-        .map_err(|_| CaError::Damaged(path.to_owned()))?
-        .permissions()
-        .mode();
+    let mode = fs::metadata(path).map_err(|_| CaError::Damaged(path.to_owned()))?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(CaError::Open(path.to_owned()));
     }
     let text = zeroize::Zeroizing::new(read_text(path)?);
-    KeyPair::from_pem_and_sign_algo(&text, &PKCS_ECDSA_P256_SHA256)
-        .map_err(|_| CaError::Damaged(path.to_owned()))
+    KeyPair::from_pem_and_sign_algo(&text, &PKCS_ECDSA_P256_SHA256).map_err(|_| CaError::Damaged(path.to_owned()))
 }
 
 fn read_text(path: &Path) -> Result<String, CaError> {
-    String::from_utf8(files::read_limited(path, LONGEST_FILE)?)
-        .map_err(|_| CaError::Damaged(path.to_owned()))
+    String::from_utf8(files::read_limited(path, LONGEST_FILE)?).map_err(|_| CaError::Damaged(path.to_owned()))
 }
 
 /// Also true for a dangling link: what is there is never written over.
@@ -326,9 +268,7 @@ fn is_there(path: &Path) -> bool {
 }
 
 fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 const CERTIFICATE_FILE: &str = "ca.pem";
@@ -343,4 +283,5 @@ const LEAF_BACKDATE: u64 = 2 * HOUR;
 const LEAF_LIFE: u64 = 90 * DAY;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests;

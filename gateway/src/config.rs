@@ -89,4 +89,5 @@ fn parse(text: &str, base: &Path, faults: &mut Faults) -> Option<Config> {
 const LONGEST_FILE: u64 = 1024 * 1024;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests;

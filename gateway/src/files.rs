@@ -32,12 +32,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 
 /// Writes a new file of mode 0600 to the disk. Fails where something of that name is.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let opened = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(PRIVATE_FILE)
-        .custom_flags(NO_LINKS)
-        .open(path);
+    let opened = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE).custom_flags(NO_LINKS).open(path);
     let mut file = deed("create", path, opened)?;
     deed("write", path, file.write_all(bytes))?;
     deed("sync", path, file.sync_all())
@@ -45,45 +40,26 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
 
 /// Opens a file of mode 0600 for reading and appending, and makes it if need be. A symbolic link is refused.
 pub fn append_private(path: &Path) -> Result<File, FileError> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(PRIVATE_FILE)
-        .custom_flags(NO_LINKS)
-        .open(path);
+    let opened =
+        OpenOptions::new().read(true).append(true).create(true).mode(PRIVATE_FILE).custom_flags(NO_LINKS).open(path);
     deed("open for appending", path, opened)
 }
 
 /// Makes a folder of mode 0700, and its missing parents likewise. One that is there stays as it is.
 pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
-    deed(
-        "create folder",
-        path,
-        DirBuilder::new()
-            .recursive(true)
-            .mode(PRIVATE_FOLDER)
-            .create(path),
-    )
+    deed("create folder", path, DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path))
 }
 
 /// Reads a whole file, or fails where it is longer than `limit` bytes.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = deed("open", path, File::open(path))?;
     let mut bytes = Vec::new();
-    deed(
-        "read",
-        path,
-        file.take(limit.saturating_add(1)).read_to_end(&mut bytes),
-    )?;
+    deed("read", path, file.take(limit.saturating_add(1)).read_to_end(&mut bytes))?;
     if bytes.len() as u64 > limit {
         return Err(FileError {
             deed: "read",
             path: path.to_owned(),
-            source: io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                format!("more than {limit} bytes"),
-            ),
+            source: io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {limit} bytes")),
         });
     }
     Ok(bytes)
@@ -96,11 +72,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
 
 /// Makes what was created or renamed in a folder last.
 pub fn sync_folder(path: &Path) -> Result<(), FileError> {
-    deed(
-        "sync folder",
-        path,
-        File::open(path).and_then(|folder| folder.sync_all()),
-    )
+    deed("sync folder", path, File::open(path).and_then(|folder| folder.sync_all()))
 }
 
 impl FileError {
@@ -112,27 +84,17 @@ impl FileError {
 
 /// The folder of a path; `.` for a bare name.
 fn folder_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or_else(|| Path::new("."))
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 fn temporary_name(path: &Path) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    format!(
-        ".{name}.{}-{}.new",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    )
+    format!(".{name}.{}-{}.new", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn deed<T>(deed: &'static str, path: &Path, done: io::Result<T>) -> Result<T, FileError> {
-    done.map_err(|source| FileError {
-        deed,
-        path: path.to_owned(),
-        source,
-    })
+    done.map_err(|source| FileError { deed, path: path.to_owned(), source })
 }
 
 const PRIVATE_FILE: u32 = 0o600;
@@ -140,6 +102,7 @@ const PRIVATE_FOLDER: u32 = 0o700;
 const NO_LINKS: i32 = nix::fcntl::OFlag::O_NOFOLLOW.bits();
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests {
     use std::fs;
     use std::io::Write;
@@ -163,11 +126,7 @@ mod tests {
         assert_eq!(fs::read(&path).expect("read"), b"two");
         assert_eq!(fs::read(&elsewhere).expect("read"), b"untouched");
         assert_eq!(mode(&path), 0o600);
-        assert_eq!(
-            fs::read_dir(folder.path()).expect("a listing").count(),
-            2,
-            "no temporary file is left"
-        );
+        assert_eq!(fs::read_dir(folder.path()).expect("a listing").count(), 2, "no temporary file is left");
         assert!(write_new(&path, b"three").is_err(), "a new file is new");
     }
 
@@ -178,10 +137,7 @@ mod tests {
         create_private_dir(path.parent().expect("a parent")).expect("made");
         assert_eq!(mode(&folder.path().join("a")), 0o700);
         for word in ["one ", "two"] {
-            append_private(&path)
-                .expect("opened")
-                .write_all(word.as_bytes())
-                .expect("written");
+            append_private(&path).expect("opened").write_all(word.as_bytes()).expect("written");
         }
         assert_eq!(fs::read(&path).expect("read"), b"one two");
         let link = folder.path().join("link");

@@ -114,9 +114,7 @@ enum Fit {
 impl Policy {
     #[must_use]
     pub fn new(grants: Vec<Grant>) -> Self {
-        Self {
-            grants: grants.into_iter().map(Arc::new).collect(),
-        }
+        Self { grants: grants.into_iter().map(Arc::new).collect() }
     }
 
     /// The first grant that matches, else what came closest.
@@ -132,10 +130,7 @@ impl Policy {
                 Fit::Missed(_) | Fit::None => {}
             }
         }
-        nearest.map_or(Found::Nothing, |(missed, grant)| Found::NearMiss {
-            grant,
-            missed,
-        })
+        nearest.map_or(Found::Nothing, |(missed, grant)| Found::NearMiss { grant, missed })
     }
 
     /// Whether the door may be opened toward this port: the scheme's own port always (the refusal is then said inside),
@@ -143,9 +138,10 @@ impl Policy {
     #[must_use]
     pub fn opens_port(&self, box_id: &BoxId, target: &Target, scheme: Scheme) -> bool {
         target.port() == scheme.default_port()
-            || self.grants.iter().any(|grant| {
-                grant.is_for(box_id, target.host()) && grant.matching.opens(target.port(), scheme)
-            })
+            || self
+                .grants
+                .iter()
+                .any(|grant| grant.is_for(box_id, target.host()) && grant.matching.opens(target.port(), scheme))
     }
 
     /// The provider whose model host this is: refusals toward it take the provider's error shape.
@@ -180,12 +176,7 @@ impl Grant {
     #[must_use]
     pub fn dial_instead(&self, target: &Target) -> Option<SocketAddr> {
         self.unsafe_dial.or_else(|| match target.host() {
-            Host::Address(address)
-                if self
-                    .matching
-                    .hosts
-                    .contains(&HostPattern::Exact(target.host().clone())) =>
-            {
+            Host::Address(address) if self.matching.hosts.contains(&HostPattern::Exact(target.host().clone())) => {
                 Some(SocketAddr::new(*address, target.port()))
             }
             Host::Address(_) | Host::Name(_) => None,
@@ -193,44 +184,22 @@ impl Grant {
     }
 
     fn is_for(&self, box_id: &BoxId, host: &Host) -> bool {
-        self.matching.boxes.include(box_id)
-            && self
-                .matching
-                .hosts
-                .iter()
-                .any(|pattern| pattern.matches(host))
+        self.matching.boxes.include(box_id) && self.matching.hosts.iter().any(|pattern| pattern.matches(host))
     }
 
     fn fit(&self, ask: &Ask<'_>) -> Fit {
-        let Ask {
-            box_id,
-            target,
-            scheme,
-            method,
-            path,
-        } = *ask;
+        let Ask { box_id, target, scheme, method, path } = *ask;
         if !self.is_for(box_id, target.host()) {
             return Fit::None;
         }
         // A secret never travels in plain, whatever the configuration says.
-        if !self.matching.opens(target.port(), scheme)
-            || (scheme == Scheme::Http && self.secret.is_some())
-        {
+        if !self.matching.opens(target.port(), scheme) || (scheme == Scheme::Http && self.secret.is_some()) {
             return Fit::Missed(Missed::Port);
         }
-        if self
-            .matching
-            .paths
-            .as_ref()
-            .is_some_and(|prefixes| !prefixes.iter().any(|prefix| path.has_prefix(prefix)))
-        {
+        if self.matching.paths.as_ref().is_some_and(|prefixes| !prefixes.iter().any(|prefix| path.has_prefix(prefix))) {
             return Fit::Missed(Missed::Path);
         }
-        if self.matching.takes(method) {
-            Fit::Whole
-        } else {
-            Fit::Missed(Missed::Method)
-        }
+        if self.matching.takes(method) { Fit::Whole } else { Fit::Missed(Missed::Method) }
     }
 }
 
@@ -238,22 +207,16 @@ impl Matching {
     fn opens(&self, port: u16, scheme: Scheme) -> bool {
         let scheme_is_granted = scheme == Scheme::Https || self.plain;
         scheme_is_granted
-            && self
-                .ports
-                .as_ref()
-                .map_or(port == scheme.default_port(), |ports| ports.contains(&port))
+            && self.ports.as_ref().map_or_else(|| port == scheme.default_port(), |ports| ports.contains(&port))
     }
 
     fn takes(&self, method: &Method) -> bool {
         // Methods are case-sensitive on the wire, and what arrives in lower case is some other method to the upstream;
         // it is granted with its upper-case name, so that a refusal never hangs on spelling.
-        let never = method.as_str().eq_ignore_ascii_case("TRACE")
-            || method.as_str().eq_ignore_ascii_case("CONNECT");
+        let never = method.as_str().eq_ignore_ascii_case("TRACE") || method.as_str().eq_ignore_ascii_case("CONNECT");
         !never
             && self.methods.as_ref().is_none_or(|methods| {
-                methods
-                    .iter()
-                    .any(|granted| granted.as_str().eq_ignore_ascii_case(method.as_str()))
+                methods.iter().any(|granted| granted.as_str().eq_ignore_ascii_case(method.as_str()))
             })
     }
 }

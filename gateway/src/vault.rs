@@ -220,6 +220,7 @@ impl fmt::Display for SecretName {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests {
     use std::ffi::OsString;
     use std::fs;

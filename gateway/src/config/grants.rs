@@ -14,7 +14,7 @@ use crate::vault::SecretName;
 
 use super::convert::{Known, plain_name, served, unique};
 use super::faults::Faults;
-use super::raw::{RawGrant, Texts};
+use super::raw::{RawGrant, RawMatch, Texts};
 use super::reader::At;
 
 pub(super) fn convert(raw: Vec<RawGrant>, base: &Path, known: &Known, faults: &mut Faults) -> Vec<Grant> {
@@ -36,49 +36,51 @@ fn convert_one(
     let RawGrant {
         name,
         preset,
-        boxes,
-        hosts,
-        ports,
-        methods,
-        paths,
         secret,
-        plain,
+        matches,
         upstream_ca,
         unsafe_dial,
         unsafe_keep_credentials,
         unsafe_secret_hosts,
     } = raw;
-    let name = name.and_then(|name| plain_name(name, faults));
-    let name = name.and_then(|name| unique(names, name, "grant", faults));
+    let name = name.and_then(|name| plain_name(name, faults)).and_then(|name| unique(names, name, "grant", faults));
     let preset =
         preset.and_then(|preset| served(&preset, faults).map(|provider| At { value: provider, span: preset.span }));
     let secret = secret.and_then(|secret| known_secret(secret, known, faults));
-    let patterns = convert_hosts(hosts, preset.as_ref(), faults);
-    let rules = Rules {
-        preset: &preset,
-        secret: &secret,
-        plain: &plain,
-        keep: &unsafe_keep_credentials,
-        secret_hosts: &unsafe_secret_hosts,
-    };
-    rules.check(&patterns, faults);
-    let matching = Matching {
-        boxes: convert_boxes(boxes, known, faults),
-        hosts: patterns.iter().map(|pattern| pattern.value.clone()).collect(),
-        ports: ports.map(|ports| convert_ports(ports.value, faults)),
-        methods: convert_methods(methods, preset.as_ref(), faults),
-        paths: convert_paths(paths, preset.as_ref(), faults),
-        plain: plain.is_some_and(|plain| plain.value),
-    };
-    let mut grant = Grant::new(GrantName::new(&name?.value), matching);
-    grant.model_route = model_route(preset.as_ref(), secret.as_ref(), &patterns);
+    let hosts = convert_hosts(matches.hosts.as_ref(), preset.as_ref(), faults);
+    let (keep, secret_hosts) = (&unsafe_keep_credentials, &unsafe_secret_hosts);
+    Rules { preset: &preset, secret: &secret, plain: &matches.plain, keep, secret_hosts }.check(&hosts, faults);
+    // Without a name there is no grant, but its other faults are told all the same.
+    let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
+    let mut grant = Grant::new(grant_name, matching(matches, &hosts, preset.as_ref(), known, faults));
+    grant.model_route = model_route(preset.as_ref(), secret.as_ref(), &hosts);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, faults));
     grant.upstream_ca = upstream_ca.and_then(|file| {
-        faults.take(&file.span, UpstreamCa::read(&base.join(&file.value)).map_err(|fault| whole(&fault)))
+        let roots = UpstreamCa::read(&base.join(&file.value));
+        faults.take(&file.span, roots.map_err(|fault| whole(&fault)))
     });
     grant.keeps_credentials = unsafe_keep_credentials.is_some_and(|keep| keep.value);
-    Some(grant)
+    name.map(|_| grant)
+}
+
+fn matching(
+    raw: RawMatch,
+    patterns: &[At<HostPattern>],
+    preset: Option<&At<Provider>>,
+    known: &Known,
+    faults: &mut Faults,
+) -> Matching {
+    // The hosts were read before: the rules about secrets need them with their places.
+    let RawMatch { boxes, hosts: _, ports, methods, paths, plain } = raw;
+    Matching {
+        boxes: convert_boxes(boxes, known, faults),
+        hosts: patterns.iter().map(|pattern| pattern.value.clone()).collect(),
+        ports: ports.map(|ports| convert_ports(ports.value, faults)),
+        methods: convert_methods(methods, preset, faults),
+        paths: convert_paths(paths, preset, faults),
+        plain: plain.is_some_and(|plain| plain.value),
+    }
 }
 
 /// A secret that a grant names. Its provider is `None` where the secret itself has a fault.
@@ -139,20 +141,24 @@ fn check_secret_host(host: &At<HostPattern>, provider: Provider, anywhere: bool,
     }
 }
 
-fn convert_hosts(hosts: Texts, preset: Option<&At<Provider>>, faults: &mut Faults) -> Vec<At<HostPattern>> {
-    let Some(hosts) = hosts else {
-        let Some(preset) = preset else { return Vec::new() };
-        let own = providers::facts(preset.value).model_hosts.iter();
-        return own
-            .filter_map(|host| {
-                Some(At { value: faults.take(&preset.span, HostPattern::parse(host))?, span: preset.span.clone() })
-            })
-            .collect();
+fn convert_hosts(
+    hosts: Option<&At<Vec<At<String>>>>,
+    preset: Option<&At<Provider>>,
+    faults: &mut Faults,
+) -> Vec<At<HostPattern>> {
+    let given = match (hosts, preset) {
+        (Some(hosts), _) => hosts.value.clone(),
+        (None, Some(preset)) => {
+            let own = providers::facts(preset.value).model_hosts.iter();
+            own.map(|host| At { value: (*host).to_owned(), span: preset.span.clone() }).collect()
+        }
+        (None, None) => Vec::new(),
     };
-    let parsed = hosts.value.into_iter().filter_map(|host| {
-        Some(At { value: faults.take(&host.span, HostPattern::parse(&host.value))?, span: host.span })
-    });
-    parsed.collect()
+    let one = |At { value, span }: At<String>| {
+        let value = faults.take(&span, HostPattern::parse(&value))?;
+        Some(At { value, span })
+    };
+    given.into_iter().filter_map(one).collect()
 }
 
 fn convert_boxes(boxes: Texts, known: &Known, faults: &mut Faults) -> Boxes {

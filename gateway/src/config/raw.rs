@@ -63,17 +63,23 @@ pub(super) struct RawSecret {
 pub(super) struct RawGrant {
     pub(super) name: Text,
     pub(super) preset: Text,
+    pub(super) secret: Text,
+    pub(super) matches: RawMatch,
+    pub(super) upstream_ca: Text,
+    pub(super) unsafe_dial: Text,
+    pub(super) unsafe_keep_credentials: Option<At<bool>>,
+    pub(super) unsafe_secret_hosts: Option<At<bool>>,
+}
+
+/// The keys of a grant that say what it is for.
+#[derive(Debug)]
+pub(super) struct RawMatch {
     pub(super) boxes: Texts,
     pub(super) hosts: Texts,
     pub(super) ports: Option<At<Vec<At<u64>>>>,
     pub(super) methods: Texts,
     pub(super) paths: Texts,
-    pub(super) secret: Text,
     pub(super) plain: Option<At<bool>>,
-    pub(super) upstream_ca: Text,
-    pub(super) unsafe_dial: Text,
-    pub(super) unsafe_keep_credentials: Option<At<bool>>,
-    pub(super) unsafe_secret_hosts: Option<At<bool>>,
 }
 
 /// Reads all that has the right type; the rest are faults.
@@ -176,13 +182,15 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
     let raw = RawGrant {
         name: section.text("name", faults),
         preset: section.text("preset", faults),
-        boxes: section.texts("boxes", faults),
-        hosts: section.texts("hosts", faults),
-        ports: section.numbers("ports", faults),
-        methods: section.texts("methods", faults),
-        paths: section.texts("paths", faults),
+        matches: RawMatch {
+            boxes: section.texts("boxes", faults),
+            hosts: section.texts("hosts", faults),
+            ports: section.numbers("ports", faults),
+            methods: section.texts("methods", faults),
+            paths: section.texts("paths", faults),
+            plain: section.flag("plain", faults),
+        },
         secret: section.text("secret", faults),
-        plain: section.flag("plain", faults),
         upstream_ca: section.text("upstream_ca", faults),
         unsafe_dial: section.text("unsafe_dial", faults),
         unsafe_keep_credentials: section.flag("unsafe_keep_credentials", faults),

@@ -65,26 +65,21 @@ impl<'t> Section<'t> {
     }
 
     /// A table of its own: `[ledger]`.
-    pub(super) fn section(
-        &mut self,
-        key: &'static str,
-        name: &'static str,
-        faults: &mut Faults,
-    ) -> Option<Section<'t>> {
+    pub(super) fn section(&mut self, key: &'static str, name: &'static str, faults: &mut Faults) -> Option<Self> {
         let value = self.ask(key)?;
         let table = self.typed(key, value, value.get_ref().as_table(), "a table", faults)?;
-        Some(Section::new(name, table.value, table.span))
+        Some(Self::new(name, table.value, table.span))
     }
 
     /// A list of tables: `[[box]]`.
-    pub(super) fn sections(&mut self, key: &'static str, name: &'static str, faults: &mut Faults) -> Vec<Section<'t>> {
+    pub(super) fn sections(&mut self, key: &'static str, name: &'static str, faults: &mut Faults) -> Vec<Self> {
         let Some(value) = self.ask(key) else { return Vec::new() };
         let what = "a list of tables, written [[…]]";
         let Some(list) = self.typed(key, value, value.get_ref().as_array(), what, faults) else { return Vec::new() };
         let mut sections = Vec::new();
         for item in list.value {
             if let Some(table) = self.typed(key, item, item.get_ref().as_table(), what, faults) {
-                sections.push(Section::new(name, table.value, table.span));
+                sections.push(Self::new(name, table.value, table.span));
             }
         }
         sections

@@ -20,8 +20,7 @@ pub fn query_key_carries_credential(key: &str) -> bool {
 #[must_use]
 pub fn protocol_carries_credential(item: &str) -> bool {
     let item = item.trim().to_ascii_lowercase();
-    PROTOCOL_MARKS.iter().any(|mark| item.starts_with(mark))
-        || PROTOCOL_PARTS.iter().any(|part| item.contains(part))
+    PROTOCOL_MARKS.iter().any(|mark| item.starts_with(mark)) || PROTOCOL_PARTS.iter().any(|part| item.contains(part))
 }
 
 fn folded(name: &str) -> String {
@@ -122,9 +121,7 @@ const PROTOCOL_PARTS: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        header_carries_credential, protocol_carries_credential, query_key_carries_credential,
-    };
+    use super::{header_carries_credential, protocol_carries_credential, query_key_carries_credential};
 
     #[test]
     fn a_header_carries_a_credential_in_any_spelling() {
@@ -163,15 +160,7 @@ mod tests {
 
     #[test]
     fn a_query_key_carries_a_credential_in_any_spelling() {
-        for key in [
-            "key",
-            "api_key",
-            "API-KEY",
-            "access_token",
-            "token",
-            "x-goog-api-key",
-            "client_secret",
-        ] {
+        for key in ["key", "api_key", "API-KEY", "access_token", "token", "x-goog-api-key", "client_secret"] {
             assert!(query_key_carries_credential(key), "{key}");
         }
         for key in ["beta", "q", "page_token", "cursor", "keyword", "tokens"] {
@@ -191,13 +180,7 @@ mod tests {
         ] {
             assert!(protocol_carries_credential(item), "{item}");
         }
-        for item in [
-            "realtime",
-            "graphql-ws",
-            "openai-beta.realtime-v1",
-            "v4.channel.k8s.io",
-            "mqtt",
-        ] {
+        for item in ["realtime", "graphql-ws", "openai-beta.realtime-v1", "v4.channel.k8s.io", "mqtt"] {
             assert!(!protocol_carries_credential(item), "{item}");
         }
     }

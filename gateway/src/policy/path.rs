@@ -43,11 +43,7 @@ impl NormalPath {
         if !raw.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(PathFault::Unprintable);
         }
-        let mut path = Self {
-            raw: raw.to_owned(),
-            readings: Vec::new(),
-            loose_readings: Vec::new(),
-        };
+        let mut path = Self { raw: raw.to_owned(), readings: Vec::new(), loose_readings: Vec::new() };
         for reading in decodings(raw)? {
             path.add(&reading);
         }
@@ -75,41 +71,28 @@ impl NormalPath {
     /// Whether every reading of the path begins like this and goes on.
     #[must_use]
     pub fn begins(&self, start: &str) -> bool {
-        self.every_reading()
-            .all(|reading| reading.len() > start.len() && reading.starts_with(start))
+        self.every_reading().all(|reading| reading.len() > start.len() && reading.starts_with(start))
     }
 
     /// Whether some reading of the path, in any case, fulfils this. For what is refused whatever a grant says.
     #[must_use]
     pub fn could_be(&self, test: impl Fn(&str) -> bool) -> bool {
-        self.every_reading()
-            .any(|reading| test(&reading.to_ascii_lowercase()))
+        self.every_reading().any(|reading| test(&reading.to_ascii_lowercase()))
     }
 
     fn every_reading(&self) -> impl Iterator<Item = &str> {
-        self.readings
-            .iter()
-            .chain(&self.loose_readings)
-            .map(String::as_str)
+        self.readings.iter().chain(&self.loose_readings).map(String::as_str)
     }
 
     fn add(&mut self, reading: &str) {
         for keeps_empty in [true, false] {
-            push_new(
-                &mut self.readings,
-                collapse(reading.split('/'), keeps_empty),
-            );
+            push_new(&mut self.readings, collapse(reading.split('/'), keeps_empty));
         }
         if is_devious(reading) {
             let slashed = reading.replace('\\', "/");
-            let bare = slashed
-                .split('/')
-                .map(|segment| segment.split(';').next().unwrap_or_default());
+            let bare = slashed.split('/').map(|segment| segment.split(';').next().unwrap_or_default());
             push_new(&mut self.loose_readings, collapse(bare, false));
-            push_new(
-                &mut self.loose_readings,
-                collapse(slashed.split('/'), false),
-            );
+            push_new(&mut self.loose_readings, collapse(slashed.split('/'), false));
         }
     }
 }
@@ -120,14 +103,8 @@ impl PathPrefix {
             return Err(PathFault::NotAbsolute);
         }
         let path = NormalPath::parse(text)?;
-        let plain = path.readings == [text]
-            && path.loose_readings.is_empty()
-            && !text.contains(['%', ';', '\\']);
-        if plain {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(PathFault::OddPrefix)
-        }
+        let plain = path.readings == [text] && path.loose_readings.is_empty() && !text.contains(['%', ';', '\\']);
+        if plain { Ok(Self(text.to_owned())) } else { Err(PathFault::OddPrefix) }
     }
 
     #[must_use]
@@ -162,9 +139,7 @@ fn decode(text: &str, strict: bool) -> Result<String, PathFault> {
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
         let escape = if *first == b'%' {
-            after
-                .first_chunk::<2>()
-                .and_then(|[high, low]| Some(hex(*high)? << 4 | hex(*low)?))
+            after.first_chunk::<2>().and_then(|[high, low]| Some(hex(*high)? << 4 | hex(*low)?))
         } else {
             None
         };
@@ -181,9 +156,7 @@ fn decode(text: &str, strict: bool) -> Result<String, PathFault> {
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Joins segments again without `.` and `..`; the first segment is the empty one before the leading slash.
@@ -227,9 +200,7 @@ mod tests {
     use super::{NormalPath, PathFault, PathPrefix};
 
     fn holds(path: &str, prefix: &str) -> bool {
-        NormalPath::parse(path)
-            .expect("a path")
-            .has_prefix(&PathPrefix::parse(prefix).expect("a prefix"))
+        NormalPath::parse(path).expect("a path").has_prefix(&PathPrefix::parse(prefix).expect("a prefix"))
     }
 
     #[test]
@@ -323,9 +294,6 @@ mod tests {
 
     #[test]
     fn what_goes_on_is_what_came() {
-        assert_eq!(
-            NormalPath::parse("/a/../%62").expect("a path").raw(),
-            "/a/../%62"
-        );
+        assert_eq!(NormalPath::parse("/a/../%62").expect("a path").raw(), "/a/../%62");
     }
 }

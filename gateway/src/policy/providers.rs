@@ -34,16 +34,12 @@ pub enum LocalRoute {
 #[must_use]
 pub const fn facts(provider: Provider) -> Facts {
     match provider {
-        Provider::Anthropic => Facts {
-            model_hosts: &["api.anthropic.com"],
-            model_methods: &["POST"],
-            model_paths: &["/v1/messages"],
-        },
-        Provider::Openai => Facts {
-            model_hosts: &["api.openai.com"],
-            model_methods: &["GET", "POST"],
-            model_paths: &["/v1/responses"],
-        },
+        Provider::Anthropic => {
+            Facts { model_hosts: &["api.anthropic.com"], model_methods: &["POST"], model_paths: &["/v1/messages"] }
+        }
+        Provider::Openai => {
+            Facts { model_hosts: &["api.openai.com"], model_methods: &["GET", "POST"], model_paths: &["/v1/responses"] }
+        }
         Provider::OpenaiCodex => Facts {
             model_hosts: &["chatgpt.com"],
             model_methods: &["GET", "POST"],
@@ -56,9 +52,7 @@ pub const fn facts(provider: Provider) -> Facts {
 #[must_use]
 pub fn model_host(host: &Host) -> Option<Provider> {
     let Host::Name(name) = host else { return None };
-    Provider::ALL
-        .into_iter()
-        .find(|provider| facts(*provider).model_hosts.contains(&&**name))
+    Provider::ALL.into_iter().find(|provider| facts(*provider).model_hosts.contains(&&**name))
 }
 
 /// Which of the gateway's own routes a request is, if any. Looks at durable credentials first and in every reading of the path.
@@ -74,10 +68,7 @@ pub fn local_route(target: &Target, method: &Method, path: &NormalPath) -> Optio
     if target.port() != 443 {
         return None;
     }
-    ROUTES
-        .iter()
-        .find(|route| route.is(host, method, path))
-        .map(|route| route.answer)
+    ROUTES.iter().find(|route| route.is(host, method, path)).map(|route| route.answer)
 }
 
 /// One line of the table below.
@@ -98,9 +89,7 @@ enum Shape {
 
 impl Route {
     fn is(&self, host: &str, method: &Method, path: &NormalPath) -> bool {
-        self.hosts.contains(&host)
-            && self.method.as_ref().is_none_or(|wanted| wanted == method)
-            && self.path.is(path)
+        self.hosts.contains(&host) && self.method.as_ref().is_none_or(|wanted| wanted == method) && self.path.is(path)
     }
 }
 
@@ -117,23 +106,14 @@ impl Shape {
 fn is_durable(method: &Method, path: &NormalPath) -> bool {
     let makes = *method != Method::GET && *method != Method::HEAD;
     path.could_be(|reading| {
-        let authorizes = ["/oauth/authorize", "/oauth/device", "/deviceauth/"]
-            .iter()
-            .any(|page| reading.contains(page));
-        authorizes
-            || (makes
-                && reading
-                    .split('/')
-                    .any(|segment| KEY_MAKERS.contains(&segment)))
+        let authorizes =
+            ["/oauth/authorize", "/oauth/device", "/deviceauth/"].iter().any(|page| reading.contains(page));
+        authorizes || (makes && reading.split('/').any(|segment| KEY_MAKERS.contains(&segment)))
     })
 }
 
 const ANTHROPIC_API: &[&str] = &["api.anthropic.com"];
-const ANTHROPIC_TOKEN: &[&str] = &[
-    "platform.claude.com",
-    "console.anthropic.com",
-    "api.anthropic.com",
-];
+const ANTHROPIC_TOKEN: &[&str] = &["platform.claude.com", "console.anthropic.com", "api.anthropic.com"];
 
 /// Where a durable credential could be had. Everything here that is not a durable route goes through the grants as ever.
 const DURABLE_HOSTS: &[&str] = &[
@@ -148,14 +128,8 @@ const DURABLE_HOSTS: &[&str] = &[
     "chatgpt.com",
 ];
 
-const KEY_MAKERS: &[&str] = &[
-    "create_api_key",
-    "api_keys",
-    "apikeys",
-    "admin_api_keys",
-    "service_accounts",
-    "service_account_keys",
-];
+const KEY_MAKERS: &[&str] =
+    &["create_api_key", "api_keys", "apikeys", "admin_api_keys", "service_accounts", "service_account_keys"];
 
 const ROUTES: &[Route] = &[
     Route {
@@ -176,12 +150,7 @@ const ROUTES: &[Route] = &[
         path: Shape::Begins("/api/event_logging/"),
         answer: LocalRoute::Telemetry,
     },
-    Route {
-        hosts: ANTHROPIC_API,
-        method: None,
-        path: Shape::Begins("/api/eval/"),
-        answer: LocalRoute::Telemetry,
-    },
+    Route { hosts: ANTHROPIC_API, method: None, path: Shape::Begins("/api/eval/"), answer: LocalRoute::Telemetry },
     Route {
         hosts: ANTHROPIC_API,
         method: None,
@@ -230,173 +199,8 @@ const ROUTES: &[Route] = &[
         path: Shape::Is("/oauth/token"),
         answer: LocalRoute::Refresh(Provider::OpenaiCodex),
     },
-    Route {
-        hosts: &["ab.chatgpt.com"],
-        method: None,
-        path: Shape::Begins("/otlp/"),
-        answer: LocalRoute::Telemetry,
-    },
+    Route { hosts: &["ab.chatgpt.com"], method: None, path: Shape::Begins("/otlp/"), answer: LocalRoute::Telemetry },
 ];
 
 #[cfg(test)]
-mod tests {
-    use box_spec::Provider;
-    use http::Method;
-
-    use super::{LocalRoute, local_route, model_host};
-    use crate::host::{Host, Target};
-    use crate::policy::NormalPath;
-
-    #[test]
-    fn model_hosts_match_exactly() {
-        for (host, provider) in [
-            ("api.anthropic.com", Some(Provider::Anthropic)),
-            ("API.Anthropic.com.", Some(Provider::Anthropic)),
-            ("chatgpt.com", Some(Provider::OpenaiCodex)),
-            ("ab.chatgpt.com", None),
-            ("api.anthropic.com.evil.test", None),
-            ("10.0.0.1", None),
-        ] {
-            assert_eq!(
-                model_host(&Host::parse(host).expect("a host")),
-                provider,
-                "{host}"
-            );
-        }
-    }
-
-    #[test]
-    fn each_local_route_is_told_from_its_neighbours() {
-        use LocalRoute::{DurableCredential, Profile, Refresh, Settings, Telemetry};
-        for (method, target, path, route) in [
-            (
-                "POST",
-                "platform.claude.com:443",
-                "/v1/oauth/token",
-                Some(Refresh(Provider::Anthropic)),
-            ),
-            (
-                "POST",
-                "console.anthropic.com:443",
-                "/v1/oauth/token",
-                Some(Refresh(Provider::Anthropic)),
-            ),
-            ("GET", "platform.claude.com:443", "/v1/oauth/token", None),
-            ("POST", "platform.claude.com:8443", "/v1/oauth/token", None),
-            ("POST", "platform.claude.test:443", "/v1/oauth/token", None),
-            ("POST", "platform.claude.com:443", "/v1/oauth/token/x", None),
-            (
-                "GET",
-                "api.anthropic.com:443",
-                "/api/oauth/profile",
-                Some(Profile(Provider::Anthropic)),
-            ),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/api/event_logging/v2/batch",
-                Some(Telemetry),
-            ),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/api/eval/sdk-zAZezfDKGoZuXXKe",
-                Some(Telemetry),
-            ),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/api/event_logging/../../v1/messages",
-                None,
-            ),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/api/event_logging/%2e%2e/x",
-                None,
-            ),
-            (
-                "GET",
-                "api.anthropic.com:443",
-                "/api/claude_code/settings",
-                Some(Settings),
-            ),
-            (
-                "GET",
-                "api.anthropic.com:443",
-                "/api/claude_code/policy_limits",
-                Some(Settings),
-            ),
-            (
-                "GET",
-                "api.anthropic.com:443",
-                "/api/claude_cli/bootstrap",
-                Some(Settings),
-            ),
-            ("POST", "api.anthropic.com:443", "/v1/messages", None),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/api/oauth/claude_cli/create_api_key",
-                Some(DurableCredential),
-            ),
-            (
-                "POST",
-                "api.anthropic.com:8443",
-                "/api/oauth/claude_cli/create_api_key",
-                Some(DurableCredential),
-            ),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/v1/messages/..%2f..%2fapi/oauth/claude_cli/CREATE_api_key/",
-                Some(DurableCredential),
-            ),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/api/oauth/claude_cli/create_api_key;x",
-                Some(DurableCredential),
-            ),
-            (
-                "POST",
-                "api.anthropic.com:443",
-                "/v1/organizations/api_keys/k1",
-                Some(DurableCredential),
-            ),
-            (
-                "GET",
-                "api.anthropic.com:443",
-                "/v1/organizations/api_keys",
-                None,
-            ),
-            (
-                "GET",
-                "console.anthropic.com:443",
-                "/oauth/authorize",
-                Some(DurableCredential),
-            ),
-            (
-                "GET",
-                "claude.ai:443",
-                "/oauth/authorize",
-                Some(DurableCredential),
-            ),
-            (
-                "POST",
-                "auth.openai.com:443",
-                "/oauth/token",
-                Some(Refresh(Provider::OpenaiCodex)),
-            ),
-        ] {
-            let target = Target::from_authority(target, None).expect("a target");
-            let asked = NormalPath::parse(path).expect("a path");
-            let method = method.parse::<Method>().expect("a method");
-            assert_eq!(
-                local_route(&target, &method, &asked),
-                route,
-                "{method} {target} {path}"
-            );
-        }
-    }
-}
+mod tests;

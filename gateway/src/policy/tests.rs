@@ -6,25 +6,14 @@ use box_spec::BoxId;
 use http::Method;
 
 use super::{
-    Ask, Boxes, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPrefix,
-    Policy, Scheme,
+    Ask, Boxes, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPrefix, Policy, Scheme,
 };
 use crate::host::Target;
 use crate::vault::SecretName;
 
 fn any(hosts: &[&str]) -> Matching {
-    let hosts = hosts
-        .iter()
-        .map(|host| HostPattern::parse(host).expect("a pattern"))
-        .collect();
-    Matching {
-        boxes: Boxes::All,
-        hosts,
-        ports: None,
-        methods: None,
-        paths: None,
-        plain: false,
-    }
+    let hosts = hosts.iter().map(|host| HostPattern::parse(host).expect("a pattern")).collect();
+    Matching { boxes: Boxes::All, hosts, ports: None, methods: None, paths: None, plain: false }
 }
 
 fn grant(name: &str, matching: Matching) -> Grant {
@@ -36,12 +25,7 @@ fn only(ids: &[&str]) -> Boxes {
 }
 
 fn prefixes(paths: &[&str]) -> Option<Vec<PathPrefix>> {
-    Some(
-        paths
-            .iter()
-            .map(|path| PathPrefix::parse(path).expect("a prefix"))
-            .collect(),
-    )
+    Some(paths.iter().map(|path| PathPrefix::parse(path).expect("a prefix")).collect())
 }
 
 /// Answers `METHOD scheme://host:port/path` for a box: the grant's name, `grant?missed`, or `no`.
@@ -49,22 +33,12 @@ fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
     let (method, url) = said.split_once(' ').expect("method and url");
     let (scheme, rest) = url.split_once("://").expect("a scheme");
     let (authority, path) = rest.split_at(rest.find('/').expect("a path"));
-    let scheme = if scheme == "https" {
-        Scheme::Https
-    } else {
-        Scheme::Http
-    };
+    let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
     let target = Target::from_authority(authority, Some(scheme.default_port())).expect("a target");
     let box_id: BoxId = box_id.parse().expect("a box id");
     let method: Method = method.parse().expect("a method");
     let path = NormalPath::parse(path).expect("a path");
-    match policy.find(&Ask {
-        box_id: &box_id,
-        target: &target,
-        scheme,
-        method: &method,
-        path: &path,
-    }) {
+    match policy.find(&Ask { box_id: &box_id, target: &target, scheme, method: &method, path: &path }) {
         Found::Grant(grant) => grant.name.to_string(),
         Found::NearMiss { grant, missed } => format!("{}?{}", grant.name, missed.as_str()),
         Found::Nothing => "no".to_owned(),
@@ -73,10 +47,7 @@ fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
 
 #[test]
 fn an_empty_policy_allows_nothing() {
-    assert_eq!(
-        answer(&Policy::default(), "one", "GET https://api.ok.test/"),
-        "no"
-    );
+    assert_eq!(answer(&Policy::default(), "one", "GET https://api.ok.test/"), "no");
 }
 
 #[test]
@@ -93,47 +64,20 @@ fn grants_are_judged_in_order_and_every_field_must_hold() {
         ),
         grant(
             "reads",
-            Matching {
-                methods: Some(vec![Method::GET, Method::HEAD]),
-                ..any(&["api.ok.test", "*.docs.test"])
-            },
+            Matching { methods: Some(vec![Method::GET, Method::HEAD]), ..any(&["api.ok.test", "*.docs.test"]) },
         ),
-        grant(
-            "odd-port",
-            Matching {
-                ports: Some(BTreeSet::from([8443])),
-                ..any(&["ports.test"])
-            },
-        ),
-        grant(
-            "plain",
-            Matching {
-                plain: true,
-                ..any(&["plain.test"])
-            },
-        ),
+        grant("odd-port", Matching { ports: Some(BTreeSet::from([8443])), ..any(&["ports.test"]) }),
+        grant("plain", Matching { plain: true, ..any(&["plain.test"]) }),
         grant("literal", any(&["10.0.0.1"])),
     ]);
     for (box_id, said, expected) in [
         ("one", "POST https://api.ok.test/v1/messages", "model"),
         ("one", "post https://api.ok.test/v1/messages", "model"),
-        (
-            "one",
-            "POST https://API.OK.TEST.:443/v1/messages/count_tokens",
-            "model",
-        ),
-        (
-            "two",
-            "POST https://api.ok.test/v1/messages",
-            "reads?method",
-        ),
+        ("one", "POST https://API.OK.TEST.:443/v1/messages/count_tokens", "model"),
+        ("two", "POST https://api.ok.test/v1/messages", "reads?method"),
         ("one", "GET https://api.ok.test/v1/messages", "reads"),
         ("one", "PUT https://api.ok.test/v1/messages", "model?method"),
-        (
-            "one",
-            "POST https://api.ok.test/v1/messages/../x",
-            "reads?method",
-        ),
+        ("one", "POST https://api.ok.test/v1/messages/../x", "reads?method"),
         ("one", "GET https://a.b.docs.test/x", "reads"),
         ("one", "GET https://docs.test/x", "reads"),
         ("one", "GET https://docs.test.evil.test/x", "no"),
@@ -156,19 +100,10 @@ fn grants_are_judged_in_order_and_every_field_must_hold() {
 
 #[test]
 fn a_secret_never_matches_in_plain() {
-    let mut secret = grant(
-        "secret",
-        Matching {
-            plain: true,
-            ..any(&["plain.test"])
-        },
-    );
+    let mut secret = grant("secret", Matching { plain: true, ..any(&["plain.test"]) });
     secret.secret = Some(SecretName::new("anthropic"));
     let policy = Policy::new(vec![secret]);
-    assert_eq!(
-        answer(&policy, "one", "GET http://plain.test/"),
-        "secret?port"
-    );
+    assert_eq!(answer(&policy, "one", "GET http://plain.test/"), "secret?port");
     assert_eq!(answer(&policy, "one", "GET https://plain.test/"), "secret");
 }
 
@@ -180,21 +115,8 @@ fn the_nearest_miss_is_the_one_that_lacks_least() {
 #[test]
 fn only_a_granted_port_opens_beside_the_schemes_own() {
     let policy = Policy::new(vec![
-        grant(
-            "odd",
-            Matching {
-                ports: Some(BTreeSet::from([8443])),
-                boxes: only(&["one"]),
-                ..any(&["ports.test"])
-            },
-        ),
-        grant(
-            "plain",
-            Matching {
-                plain: true,
-                ..any(&["plain.test"])
-            },
-        ),
+        grant("odd", Matching { ports: Some(BTreeSet::from([8443])), boxes: only(&["one"]), ..any(&["ports.test"]) }),
+        grant("plain", Matching { plain: true, ..any(&["plain.test"]) }),
     ]);
     for (box_id, target, scheme, opens) in [
         ("one", "ports.test:8443", Scheme::Https, true),

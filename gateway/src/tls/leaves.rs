@@ -50,39 +50,22 @@ struct OneLeaf(Arc<CertifiedKey>);
 impl LeafConfigs {
     #[must_use]
     pub fn new(ca: Arc<Ca>, limit: usize) -> Self {
-        Self {
-            ca,
-            limit: limit.max(1),
-            boxes: Mutex::default(),
-        }
+        Self { ca, limit: limit.max(1), boxes: Mutex::default() }
     }
 
     /// The configuration that plays this target for this box.
-    pub fn for_target(
-        &self,
-        box_id: &BoxId,
-        target: &Target,
-    ) -> Result<Arc<ServerConfig>, LeafError> {
+    pub fn for_target(&self, box_id: &BoxId, target: &Target) -> Result<Arc<ServerConfig>, LeafError> {
         self.at(SystemTime::now(), box_id, target)
     }
 
-    fn at(
-        &self,
-        now: SystemTime,
-        box_id: &BoxId,
-        target: &Target,
-    ) -> Result<Arc<ServerConfig>, LeafError> {
+    fn at(&self, now: SystemTime, box_id: &BoxId, target: &Target) -> Result<Arc<ServerConfig>, LeafError> {
         if let Some(config) = self.with(box_id, |leaves| leaves.find(now, target)) {
             return Ok(config);
         }
         // Minted without the lock: two who ask at once mint twice, and the later is kept.
         let leaf = self.ca.mint(target.host())?;
         let config = Arc::new(server_config(leaf.key)?);
-        let kept = Kept {
-            config: Arc::clone(&config),
-            renew_at: leaf.renew_at,
-            used: 0,
-        };
+        let kept = Kept { config: Arc::clone(&config), renew_at: leaf.renew_at, used: 0 };
         self.with(box_id, |leaves| leaves.keep(target, kept, self.limit));
         Ok(config)
     }
@@ -99,30 +82,17 @@ impl LeafConfigs {
 impl Leaves {
     fn find(&mut self, now: SystemTime, target: &Target) -> Option<Arc<ServerConfig>> {
         self.clock += 1;
-        let kept = self
-            .kept
-            .get_mut(target)
-            .filter(|kept| now < kept.renew_at)?;
+        let kept = self.kept.get_mut(target).filter(|kept| now < kept.renew_at)?;
         kept.used = self.clock;
         Some(Arc::clone(&kept.config))
     }
 
     fn keep(&mut self, target: &Target, kept: Kept, limit: usize) {
         if !self.kept.contains_key(target) && self.kept.len() >= limit {
-            let oldest = self
-                .kept
-                .iter()
-                .min_by_key(|(_, kept)| kept.used)
-                .map(|(target, _)| target.clone());
+            let oldest = self.kept.iter().min_by_key(|(_, kept)| kept.used).map(|(target, _)| target.clone());
             oldest.and_then(|oldest| self.kept.remove(&oldest));
         }
-        self.kept.insert(
-            target.clone(),
-            Kept {
-                used: self.clock,
-                ..kept
-            },
-        );
+        self.kept.insert(target.clone(), Kept { used: self.clock, ..kept });
     }
 }
 
@@ -134,11 +104,8 @@ impl ResolvesServerCert for OneLeaf {
 
 pub(super) fn server_config(leaf: Arc<CertifiedKey>) -> Result<ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder =
-        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(OneLeaf(leaf)));
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(OneLeaf(leaf)));
     config.alpn_protocols = vec![super::ALPN.to_vec()];
     // A session store for each of a thousand targets would cost more than the handshakes on a unix socket that it saves.
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -162,62 +129,30 @@ mod tests {
     #[test]
     fn a_box_fills_only_its_own_share_and_the_longest_unused_makes_room() {
         let state = tempfile::tempdir().expect("a folder");
-        let configs = LeafConfigs::new(
-            Arc::new(Ca::open_or_make(&state.path().join("ca")).expect("made")),
-            2,
-        );
+        let configs = LeafConfigs::new(Arc::new(Ca::open_or_make(&state.path().join("ca")).expect("made")), 2);
         let (one, two) = ("one".parse().expect("an id"), "two".parse().expect("an id"));
         let first = configs.for_target(&one, &target("a.test")).expect("minted");
         let other = configs.for_target(&two, &target("a.test")).expect("minted");
         assert!(!Arc::ptr_eq(&first, &other), "a box has leaves of its own");
         configs.for_target(&one, &target("b.test")).expect("minted");
-        assert!(Arc::ptr_eq(
-            &first,
-            &configs.for_target(&one, &target("a.test")).expect("kept")
-        ));
-        configs
-            .for_target(&one, &target("c.test"))
-            .expect("minted in the place of b.test");
-        assert!(Arc::ptr_eq(
-            &first,
-            &configs.for_target(&one, &target("a.test")).expect("kept")
-        ));
+        assert!(Arc::ptr_eq(&first, &configs.for_target(&one, &target("a.test")).expect("kept")));
+        configs.for_target(&one, &target("c.test")).expect("minted in the place of b.test");
+        assert!(Arc::ptr_eq(&first, &configs.for_target(&one, &target("a.test")).expect("kept")));
         for name in 0..20 {
-            configs
-                .for_target(&one, &target(&format!("n{name}.test")))
-                .expect("minted");
+            configs.for_target(&one, &target(&format!("n{name}.test"))).expect("minted");
         }
-        assert!(!Arc::ptr_eq(
-            &first,
-            &configs
-                .for_target(&one, &target("a.test"))
-                .expect("minted again")
-        ));
-        assert!(Arc::ptr_eq(
-            &other,
-            &configs.for_target(&two, &target("a.test")).expect("kept")
-        ));
+        assert!(!Arc::ptr_eq(&first, &configs.for_target(&one, &target("a.test")).expect("minted again")));
+        assert!(Arc::ptr_eq(&other, &configs.for_target(&two, &target("a.test")).expect("kept")));
     }
 
     #[test]
     fn a_leaf_is_minted_again_after_two_thirds_of_its_life() {
         let state = tempfile::tempdir().expect("a folder");
-        let configs = LeafConfigs::new(
-            Arc::new(Ca::open_or_make(&state.path().join("ca")).expect("made")),
-            2,
-        );
+        let configs = LeafConfigs::new(Arc::new(Ca::open_or_make(&state.path().join("ca")).expect("made")), 2);
         let one = "one".parse().expect("an id");
         let first = configs.for_target(&one, &target("a.test")).expect("minted");
         let day = |days: u64| SystemTime::now() + Duration::from_secs(days * 86_400);
-        assert!(Arc::ptr_eq(
-            &first,
-            &configs.at(day(59), &one, &target("a.test")).expect("kept")
-        ));
-        assert!(!Arc::ptr_eq(
-            &first,
-            &configs
-                .at(day(61), &one, &target("a.test"))
-                .expect("minted again")
-        ));
+        assert!(Arc::ptr_eq(&first, &configs.at(day(59), &one, &target("a.test")).expect("kept")));
+        assert!(!Arc::ptr_eq(&first, &configs.at(day(61), &one, &target("a.test")).expect("minted again")));
     }
 }

@@ -65,11 +65,7 @@ impl Upstreams {
     #[must_use]
     pub fn new(ca: &Ca) -> Self {
         let own_ca = ca.certificate_der().clone();
-        Self {
-            system: Arc::new(client_config(system_roots(), &own_ca)),
-            own_ca,
-            special: Mutex::default(),
-        }
+        Self { system: Arc::new(client_config(system_roots(), &own_ca)), own_ca, special: Mutex::default() }
     }
 
     /// The configuration for a grant: its own roots alone, or the system's.
@@ -98,14 +94,9 @@ impl UpstreamCa {
         }
         let mut roots = RootCertStore::empty();
         for certificate in &certificates {
-            roots
-                .add(certificate.clone())
-                .map_err(|_| UpstreamCaFault::Unusable(path.to_owned()))?;
+            roots.add(certificate.clone()).map_err(|_| UpstreamCaFault::Unusable(path.to_owned()))?;
         }
-        Ok(Self(Arc::new(Roots {
-            path: path.to_owned(),
-            certificates,
-        })))
+        Ok(Self(Arc::new(Roots { path: path.to_owned(), certificates })))
     }
 
     #[must_use]
@@ -118,10 +109,7 @@ impl UpstreamTlsFault {
     /// Tells why a TLS handshake with an upstream failed.
     #[must_use]
     pub fn classify(error: &io::Error) -> Self {
-        match error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-        {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(error) => Self::of(error),
             None => Self::Ended,
         }
@@ -131,31 +119,25 @@ impl UpstreamTlsFault {
     #[must_use]
     pub const fn is_distrust(self) -> bool {
         match self {
-            Self::UnknownIssuer
-            | Self::OutOfDate
-            | Self::WrongName
-            | Self::BadCertificate
-            | Self::NoCommonVersion => true,
+            Self::UnknownIssuer | Self::OutOfDate | Self::WrongName | Self::BadCertificate | Self::NoCommonVersion => {
+                true
+            }
             Self::Ended | Self::NotTls => false,
         }
     }
 
     fn of(error: &rustls::Error) -> Self {
         use CertificateError::{
-            Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
-            NotValidYetContext, UnknownIssuer,
+            Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
+            UnknownIssuer,
         };
         match error {
             rustls::Error::InvalidCertificate(UnknownIssuer) => Self::UnknownIssuer,
             rustls::Error::InvalidCertificate(
                 Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
             ) => Self::OutOfDate,
-            rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
-                Self::WrongName
-            }
-            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
-                Self::BadCertificate
-            }
+            rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => Self::WrongName,
+            rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => Self::BadCertificate,
             rustls::Error::PeerIncompatible(_)
             | rustls::Error::AlertReceived(
                 AlertDescription::ProtocolVersion
@@ -198,11 +180,9 @@ fn client_config(mut roots: RootCertStore, own_ca: &CertificateDer<'_>) -> Clien
 fn without(roots: &mut RootCertStore, own_ca: &CertificateDer<'_>) {
     let mut own = RootCertStore::empty();
     if own.add(own_ca.clone().into_owned()).is_ok() {
-        roots.roots.retain(|root| {
-            own.roots
-                .iter()
-                .all(|own| own.subject_public_key_info != root.subject_public_key_info)
-        });
+        roots
+            .roots
+            .retain(|root| own.roots.iter().all(|own| own.subject_public_key_info != root.subject_public_key_info));
     }
 }
 
@@ -210,4 +190,5 @@ fn without(roots: &mut RootCertStore, own_ca: &CertificateDer<'_>) {
 const LONGEST_FILE: u64 = 1024 * 1024;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests;

@@ -28,20 +28,12 @@ fn world() -> World {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "a private CA");
+    params.distinguished_name.push(DnType::CommonName, "a private CA");
     let certificate = params.self_signed(&key).expect("signed");
     let path = state.path().join("private.pem");
     std::fs::write(&path, certificate.pem()).expect("written");
     let trusted = UpstreamCa::read(&path).expect("roots");
-    World {
-        upstreams: Upstreams::new(&ours),
-        ours,
-        authority: Issuer::new(params, key),
-        trusted,
-        _state: state,
-    }
+    World { upstreams: Upstreams::new(&ours), ours, authority: Issuer::new(params, key), trusted, _state: state }
 }
 
 fn leaf(name: &str, change: impl FnOnce(&mut CertificateParams)) -> (CertificateParams, KeyPair) {
@@ -53,33 +45,21 @@ fn leaf(name: &str, change: impl FnOnce(&mut CertificateParams)) -> (Certificate
 fn server(certificate: CertificateDer<'static>, key: &KeyPair) -> ServerConfig {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions");
-    builder
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .expect("a configuration")
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    builder.with_no_client_auth().with_single_cert(vec![certificate], key).expect("a configuration")
 }
 
 /// Shakes hands as `api.test` and says how that went.
-async fn shake(
-    world: &World,
-    ca: Option<&UpstreamCa>,
-    server: ServerConfig,
-) -> Result<(), UpstreamTlsFault> {
+async fn shake(world: &World, ca: Option<&UpstreamCa>, server: ServerConfig) -> Result<(), UpstreamTlsFault> {
     let (near, far) = tokio::io::duplex(64 * 1024);
     let acceptor = TlsAcceptor::from(Arc::new(server));
     let accepting = tokio::spawn(async move { acceptor.accept(far).await.map(drop) });
     let connector = TlsConnector::from(world.upstreams.client_config(ca));
     let name = Host::parse("api.test").expect("a host").server_name();
-    let shaken = tokio::time::timeout(Duration::from_secs(5), connector.connect(name, near))
-        .await
-        .expect("in time");
+    let shaken = tokio::time::timeout(Duration::from_secs(5), connector.connect(name, near)).await.expect("in time");
     let _ = accepting.await;
-    shaken
-        .map(drop)
-        .map_err(|error| UpstreamTlsFault::classify(&error))
+    shaken.map(drop).map_err(|error| UpstreamTlsFault::classify(&error))
 }
 
 #[tokio::test]
@@ -91,54 +71,27 @@ async fn an_upstream_is_believed_by_its_grants_roots_alone() {
     };
     let good = || signed(leaf("api.test", |_| {}));
     assert_eq!(shake(&world, Some(&world.trusted), good()).await, Ok(()));
-    assert_eq!(
-        shake(&world, None, good()).await,
-        Err(UpstreamTlsFault::UnknownIssuer),
-        "the system does not know it"
-    );
+    assert_eq!(shake(&world, None, good()).await, Err(UpstreamTlsFault::UnknownIssuer), "the system does not know it");
     let wrong_name = signed(leaf("other.test", |_| {}));
-    assert_eq!(
-        shake(&world, Some(&world.trusted), wrong_name).await,
-        Err(UpstreamTlsFault::WrongName)
-    );
-    let expired = signed(leaf("api.test", |params| {
-        params.not_after = rcgen::date_time_ymd(2020, 1, 1)
-    }));
-    assert_eq!(
-        shake(&world, Some(&world.trusted), expired).await,
-        Err(UpstreamTlsFault::OutOfDate)
-    );
+    assert_eq!(shake(&world, Some(&world.trusted), wrong_name).await, Err(UpstreamTlsFault::WrongName));
+    let expired = signed(leaf("api.test", |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1)));
+    assert_eq!(shake(&world, Some(&world.trusted), expired).await, Err(UpstreamTlsFault::OutOfDate));
     let (params, key) = leaf("api.test", |_| {});
-    let selfsigned = server(
-        params.self_signed(&key).expect("signed").der().clone(),
-        &key,
-    );
-    assert_eq!(
-        shake(&world, Some(&world.trusted), selfsigned).await,
-        Err(UpstreamTlsFault::UnknownIssuer)
-    );
+    let selfsigned = server(params.self_signed(&key).expect("signed").der().clone(), &key);
+    assert_eq!(shake(&world, Some(&world.trusted), selfsigned).await, Err(UpstreamTlsFault::UnknownIssuer));
 }
 
 #[tokio::test]
 async fn our_own_ca_is_never_believed_not_even_where_a_grant_names_it() {
     let world = world();
     let minted = || {
-        let leaf = world
-            .ours
-            .mint(&Host::parse("api.test").expect("a host"))
-            .expect("minted");
+        let leaf = world.ours.mint(&Host::parse("api.test").expect("a host")).expect("minted");
         crate::tls::leaves::server_config(leaf.key).expect("a configuration")
     };
-    assert_eq!(
-        shake(&world, None, minted()).await,
-        Err(UpstreamTlsFault::UnknownIssuer)
-    );
+    assert_eq!(shake(&world, None, minted()).await, Err(UpstreamTlsFault::UnknownIssuer));
     let path = world._state.path().join("ca/ca.pem");
     let ours = UpstreamCa::read(&path).expect("roots");
-    assert_eq!(
-        shake(&world, Some(&ours), minted()).await,
-        Err(UpstreamTlsFault::UnknownIssuer)
-    );
+    assert_eq!(shake(&world, Some(&ours), minted()).await, Err(UpstreamTlsFault::UnknownIssuer));
 }
 
 #[test]
@@ -155,12 +108,6 @@ fn a_file_without_usable_roots_is_a_fault() {
         fault("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
         UpstreamCaFault::Unusable(_)
     ));
-    assert!(matches!(
-        fault("-----BEGIN CERTIFICATE-----\nAAAA\n"),
-        UpstreamCaFault::Unusable(_)
-    ));
-    assert!(matches!(
-        UpstreamCa::read(Path::new("/nonexistent/roots.pem")),
-        Err(UpstreamCaFault::File(_))
-    ));
+    assert!(matches!(fault("-----BEGIN CERTIFICATE-----\nAAAA\n"), UpstreamCaFault::Unusable(_)));
+    assert!(matches!(UpstreamCa::read(Path::new("/nonexistent/roots.pem")), Err(UpstreamCaFault::File(_))));
 }
