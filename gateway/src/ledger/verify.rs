@@ -216,6 +216,7 @@ impl<'a> Walk<'a> {
     fn weigh(&mut self, receipt: Receipt, met: Option<[u8; 32]>) {
         let what = match met {
             Some(hash) if hash == receipt.hash => return,
+            None if receipt == Receipt::NONE => return,
             Some(_) if self.is_intact => What::Recomputed,
             Some(_) => What::NotVouched,
             None if receipt.sequence > self.head.sequence => What::CutTail { last: self.head.sequence },

@@ -43,6 +43,7 @@ async fn an_untouched_ledger_has_nothing_to_find() {
     let (lines, receipts) = written().await;
     assert_eq!(lines.len(), 10);
     assert_eq!(seen(&text(&lines), &receipts), []);
+    assert_eq!(seen(&text(&lines), &[Receipt::NONE]), [], "the receipt of an empty ledger fits every ledger");
 }
 
 #[tokio::test]
