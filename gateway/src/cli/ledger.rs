@@ -203,3 +203,91 @@ const LINES: usize = 20;
 const RUN_LINES: usize = 100_000;
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 const BUFFER: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::ledger::{Entry, Kind, Ledger, Outcome, Settings, Verdict};
+
+    use super::super::Exit;
+    use super::{Arguments, Command, tail, verified};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    /// The exit code (or the complaint) and the output of `gateway ledger …`.
+    fn said(words: &[&str]) -> (Result<Exit, String>, String) {
+        let line = match Line::try_parse_from([&["ledger"], words].concat()) {
+            Ok(line) => line,
+            Err(error) => return (Err(error.kind().to_string()), String::new()),
+        };
+        let mut out = Vec::new();
+        let ended = match &line.arguments.command {
+            Command::Tail(arguments) => tail(arguments, &mut out),
+            Command::Verify(arguments) => verified(arguments, &mut out),
+        };
+        (ended.map_err(|fault| fault.to_string()), String::from_utf8(out).expect("text"))
+    }
+
+    async fn written(folder: &tempfile::TempDir) -> (String, String) {
+        let file = folder.path().join("l.jsonl");
+        let ledger = Ledger::open(&Settings::new(file.clone())).expect("a new ledger");
+        let run = "20260131T235959-0a1b2c3d".parse().expect("a run id");
+        let entry = Entry::new(Kind::Request).run_id(&run).path_and_query("/v1/messages");
+        let ((), line) = ledger.enter(Verdict::allow((), entry)).await.expect("up");
+        line.close(Outcome { status: Some(200), ..Outcome::default() });
+        let receipt = ledger.note(Entry::new(Kind::Stop)).await.expect("up");
+        ledger.close().await.expect("the disk takes it");
+        (file.to_str().expect("UTF-8").to_owned(), receipt.to_string())
+    }
+
+    #[tokio::test]
+    async fn the_tail_is_told_short_whole_or_as_a_story() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, _) = written(&folder).await;
+        let lines = |words: &[&str]| {
+            let (exit, out) = said(&[&["tail", "--file", &file], words].concat());
+            assert_eq!(exit, Ok(Exit::Done));
+            out.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(lines(&[]).len(), 3);
+        assert_eq!((lines(&["-n", "1"]).len(), lines(&["-n", "0"]).len()), (1, 0));
+        let of_run = ["--run", "20260131T235959-0a1b2c3d"];
+        assert_eq!(lines(&of_run).len(), 2);
+        assert_eq!(lines(&["--run", "20260131T235959-ffffffff"]).len(), 0);
+        assert!(lines(&["--json"]).iter().all(|line| line.starts_with("{\"seq\":")));
+        let story = lines(&[&of_run[..], &["--story"]].concat());
+        assert!(story.len() == 1 && story[0].contains("/v1/messages → aborted 200"), "{story:?}");
+    }
+
+    #[tokio::test]
+    async fn verify_ends_with_0_or_65_and_says_why() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, receipt) = written(&folder).await;
+        let (exit, out) = said(&["verify", "--file", &file, "--receipt", &receipt]);
+        assert_eq!(exit, Ok(Exit::Done));
+        assert!(out.contains("whole; 3 lines"), "{out}");
+        let beyond = receipt.replacen('3', "9", 1);
+        let (exit, out) = said(&["verify", "--file", &file, "--receipt", &beyond]);
+        assert_eq!(exit, Ok(Exit::Damaged));
+        assert!(out.starts_with("cut-tail: seq 9: ") && out.contains("DAMAGED"), "{out}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_and_nothing_is_called_whole() {
+        let (exit, out) = said(&["verify", "--file", "/nowhere/l.jsonl"]);
+        assert!(exit.is_err_and(|fault| fault.contains("/nowhere/l.jsonl")) && out.is_empty());
+        for wrong in
+            [&["verify"][..], &["tail", "--file", "a", "--config", "b"], &["tail", "--file", "a", "--story", "--json"]]
+        {
+            assert!(said(wrong).0.is_err(), "{wrong:?}");
+        }
+        let (exit, _) = said(&["tail", "--config", "/nowhere/house.toml"]);
+        assert!(exit.is_err_and(|fault| fault.contains("/nowhere/house.toml")));
+        assert!(said(&["verify", "--file", "a", "--receipt", "1:abc"]).0.is_err());
+    }
+}
