@@ -146,6 +146,42 @@ fn every_bad_file_is_refused_with_the_exact_complaint() {
     assert!(seen >= 20, "only {seen} bad files were seen");
 }
 
+fn document(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn the_example_of_the_documentation_is_a_good_file() {
+    let text = document("config.md");
+    let example = text.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let (_folder, config) = loaded(example, |_| {});
+    let config = config.unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!((config.boxes.len(), config.secrets.len(), config.policy.grants().len()), (1, 1, 2));
+}
+
+/// Every row of the documentation's first table with a key of `[limits]`: the key is known, and the default is the one told.
+#[test]
+fn the_documentation_tells_every_limit_and_its_default() {
+    let text = document("limits.md");
+    let rows = text.lines().take_while(|line| *line != "## Fixed").filter_map(|line| {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        let key = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+        (!key.starts_with('[')).then(|| (key.to_owned(), cells.next().unwrap_or_default().to_owned()))
+    });
+    let mut written = String::from("state = \"s\"\n[limits]\n");
+    let mut seen = 0;
+    for (key, default) in rows {
+        let quote = if default.parse::<u64>().is_ok() { "" } else { "\"" };
+        written.push_str(&format!("{key} = {quote}{default}{quote}\n"));
+        seen += 1;
+    }
+    let (_folder, config) = loaded(&written, |_| {});
+    assert_eq!(config.unwrap_or_else(|faults| panic!("{faults}")).limits, Limits::default());
+    let fields = format!("{:?}", Limits::default()).matches(": ").count();
+    assert_eq!(seen, fields, "every field of Limits has its row");
+}
+
 const FULL: &str = r#"
 state = "state"
 [operator]
