@@ -57,8 +57,8 @@ pub struct Ledger(Arc<Handle>);
 struct Handle {
     queue: Arc<Queue>,
     deadline: Duration,
-    /// Completes when the writer has gone.
-    gone: tokio::sync::watch::Receiver<()>,
+    /// Changes when the writer has gone; whether it left nothing unwritten.
+    gone: tokio::sync::watch::Receiver<bool>,
 }
 
 impl Ledger {
@@ -147,7 +147,8 @@ impl Ledger {
         let mut gone = self.0.gone.clone();
         // The writer's own patience is one deadline; what it then still does is one write.
         match tokio::time::timeout(self.0.deadline * 2, gone.changed()).await {
-            Ok(_) => Ok(()),
+            Ok(Ok(())) if *gone.borrow() => Ok(()),
+            Ok(_) => Err(LedgerError::Lost),
             Err(_) => Err(LedgerError::Late),
         }
     }
@@ -155,11 +156,11 @@ impl Ledger {
 
 impl Ledger {
     fn start<P: paper::Paper>(queue: Arc<Queue>, writer: Writer<P>, deadline: Duration) -> Result<Self, LedgerError> {
-        let (alive, gone) = tokio::sync::watch::channel(());
+        let (alive, gone) = tokio::sync::watch::channel(false);
         let thread = std::thread::Builder::new().name("ledger".to_owned());
         let run = move || {
-            writer.run();
-            drop(alive);
+            let is_whole = writer.run();
+            alive.send_replace(is_whole);
         };
         thread.spawn(run).map_err(LedgerError::Start)?;
         Ok(Self(Arc::new(Handle { queue, deadline, gone })))

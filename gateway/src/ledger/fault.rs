@@ -23,6 +23,8 @@ pub enum LedgerError {
     Full,
     #[error("write a ledger line: the ledger is closed")]
     Closed,
+    #[error("write the ledger's last lines: the disk did not take them")]
+    Lost,
     #[error("write a ledger line: {0}")]
     Down(String),
 }

@@ -36,6 +36,11 @@ impl Desk {
         std::fs::read(self.file()).expect("the ledger reads")
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a test plants what an earlier gateway left")]
+    fn put(&self, bytes: &[u8]) {
+        std::fs::write(self.file(), bytes).expect("a file");
+    }
+
     fn lines(&self) -> Vec<Value> {
         let text = String::from_utf8(self.bytes()).expect("a ledger is UTF-8");
         assert!(text.is_empty() || text.ends_with('\n'));
@@ -191,7 +196,7 @@ async fn a_second_gateway_is_refused_by_name_of_the_file() {
 async fn the_file_is_the_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
     let desk = Desk::new();
-    std::fs::File::create(desk.file()).expect("a file");
+    desk.put(b"");
     std::fs::set_permissions(desk.file(), PermissionsExt::from_mode(0o644)).expect("a mode");
     let _ledger = desk.open().expect("an empty ledger");
     assert_eq!(std::fs::metadata(desk.file()).expect("it is there").permissions().mode() & 0o777, 0o600);
@@ -200,7 +205,7 @@ async fn the_file_is_the_owners_alone() {
 #[tokio::test]
 async fn a_file_that_is_no_ledger_is_left_alone() {
     let desk = Desk::new();
-    std::fs::write(desk.file(), "root:x:0:0\nbin:x:1:1\n").expect("a file");
+    desk.put(b"root:x:0:0\nbin:x:1:1\n");
     assert!(matches!(desk.open().err(), Some(LedgerError::NotALedger { .. })));
     assert_eq!(desk.bytes(), b"root:x:0:0\nbin:x:1:1\n");
 }
@@ -216,7 +221,7 @@ async fn a_torn_last_line_does_not_swallow_the_next() {
     ledger.close().await.expect("the disk takes it");
     let before = desk.bytes();
     let fragment = br#"{"ts":1,"host":"a.te"#;
-    std::fs::write(desk.file(), [&before[..], fragment].concat()).expect("a file");
+    desk.put(&[&before[..], fragment].concat());
     assert_eq!(desk.codes(), [What::TornTail { bytes: fragment.len() as u64 }]);
 
     let ledger = desk.open().expect("it starts");
@@ -238,7 +243,7 @@ async fn lines_that_a_killed_gateway_left_open_are_closed_as_unknown() {
     let ledger = desk.open().expect("a new ledger");
     let (_first, _second) = (enter(&ledger).await, enter(&ledger).await);
     let left = Desk::new();
-    std::fs::write(left.file(), desk.bytes()).expect("a file");
+    left.put(&desk.bytes());
     assert_eq!(left.codes(), [What::NeverClosed, What::NeverClosed]);
     left.open().expect("it starts").close().await.expect("the disk takes it");
     let lines = left.lines();

@@ -71,8 +71,8 @@ impl<P: Paper> Writer<P> {
         self.retry_at = Some(Instant::now());
     }
 
-    /// Until the queue is stopped and nothing is left.
-    pub(super) fn run(mut self) {
+    /// Until the queue is stopped. Whether nothing was left unwritten.
+    pub(super) fn run(mut self) -> bool {
         let _gone = Gone(Arc::clone(&self.queue));
         loop {
             self.queue.tell_repeats(false);
@@ -82,7 +82,7 @@ impl<P: Paper> Writer<P> {
             }
             self.sync_if_due();
             if taken.is_stopping && self.finish() {
-                return;
+                return self.end();
             }
         }
     }
@@ -314,14 +314,17 @@ impl<P: Paper> Writer<P> {
             self.retry_at = None;
             return false;
         }
-        if !self.queue.shut() {
-            return false;
-        }
+        self.queue.shut()
+    }
+
+    /// The last lines, when no more can come.
+    fn end(&mut self) -> bool {
         let closings = std::mem::take(&mut self.open).into_iter();
         let bodies = closings.map(|(of, caller)| unknown_body(of, &caller, "the gateway stopped before this ended"));
         let last = bodies.map(Job::Aside).collect();
         self.write(last);
-        match self.book.sync() {
+        let synced = self.book.sync();
+        match &synced {
             Ok(()) => {
                 let waited = std::mem::take(&mut self.undurable);
                 self.release(waited);
@@ -331,7 +334,7 @@ impl<P: Paper> Writer<P> {
         if !self.held.is_empty() {
             tracing::error!(lines = self.held.len(), "the ledger was closed with lines that could not be written");
         }
-        true
+        synced.is_ok() && self.held.is_empty()
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::ledger::book::Book;
 use crate::ledger::paper::{Paper, Sheet};
 use crate::ledger::queue::Queue;
+use crate::ledger::verify::What;
 use crate::ledger::writer::Writer;
 use crate::ledger::{Entry, Kind, Ledger, LedgerError, Receipt, SyncMode, Verdict};
 use crate::refusal::Reason;
@@ -272,6 +273,16 @@ async fn refusals_that_find_no_place_are_told_as_a_number() {
         lines.iter().filter(|line| line["kind"] == "repeated").filter_map(|line| line["count"].as_u64()).sum();
     assert_eq!(told, unrecorded);
     assert_eq!(house.desk.codes(), []);
+}
+
+#[tokio::test]
+async fn an_end_on_a_full_disk_says_that_lines_are_lost() {
+    let house = faultable(SyncMode::Batch, Duration::from_millis(200));
+    let line = enter(&house.ledger).await;
+    house.set(|faults| faults.room = Some(0));
+    line.close(complete());
+    assert!(matches!(house.ledger.close().await, Err(LedgerError::Lost)));
+    assert_eq!(house.desk.codes(), [What::NeverClosed]);
 }
 
 #[test]
