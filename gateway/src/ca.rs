@@ -172,7 +172,8 @@ fn make_pair(folder: &Path) -> Result<(), CaError> {
     files::create_private_dir(folder)?;
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = ca_params(&key)?.self_signed(&key)?;
-    files::write_new(&folder.join(KEY_FILE), key.serialize_pem().as_bytes())?;
+    let pem = zeroize::Zeroizing::new(key.serialize_pem());
+    files::write_new(&folder.join(KEY_FILE), pem.as_bytes())?;
     files::write_new(&folder.join(CERTIFICATE_FILE), certificate.pem().as_bytes())?;
     Ok(files::sync_folder(folder)?)
 }

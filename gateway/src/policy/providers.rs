@@ -55,20 +55,17 @@ pub fn model_host(host: &Host) -> Option<Provider> {
     Provider::ALL.into_iter().find(|provider| facts(*provider).model_hosts.contains(&&**name))
 }
 
-/// Which of the gateway's own routes a request is, if any. Looks at durable credentials first and in every reading of the path.
+/// Which of the gateway's own routes a request is, if any. What is durable is found in every reading of the path.
 #[must_use]
 pub fn local_route(target: &Target, method: &Method, path: &NormalPath) -> Option<LocalRoute> {
     let Host::Name(host) = target.host() else {
         return None;
     };
     let host: &str = host;
-    if DURABLE_HOSTS.contains(&host) && is_durable(method, path) {
-        return Some(LocalRoute::DurableCredential);
-    }
-    if target.port() != 443 {
-        return None;
-    }
-    ROUTES.iter().find(|route| route.is(host, method, path)).map(|route| route.answer)
+    let own =
+        ROUTES.iter().find(|route| target.port() == 443 && route.is(host, method, path)).map(|route| route.answer);
+    let is_durable = own.is_none() && DURABLE_HOSTS.contains(&host) && is_durable(method, path);
+    if is_durable { Some(LocalRoute::DurableCredential) } else { own }
 }
 
 /// One line of the table below.
@@ -106,9 +103,11 @@ impl Shape {
 fn is_durable(method: &Method, path: &NormalPath) -> bool {
     let makes = *method != Method::GET && *method != Method::HEAD;
     path.could_be(|reading| {
+        // Asked for in any other way than the one that is answered locally.
+        let is_token = reading.trim_end_matches('/').ends_with("/oauth/token");
         let authorizes =
             ["/oauth/authorize", "/oauth/device", "/deviceauth/"].iter().any(|page| reading.contains(page));
-        authorizes || (makes && reading.split('/').any(|segment| KEY_MAKERS.contains(&segment)))
+        is_token || authorizes || (makes && reading.split('/').any(|segment| KEY_MAKERS.contains(&segment)))
     })
 }
 

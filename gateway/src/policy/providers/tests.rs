@@ -27,8 +27,10 @@ fn each_local_route_is_told_from_its_neighbours() {
     for (method, target, path, route) in [
         ("POST", "platform.claude.com:443", "/v1/oauth/token", Some(Refresh(Provider::Anthropic))),
         ("POST", "console.anthropic.com:443", "/v1/oauth/token", Some(Refresh(Provider::Anthropic))),
-        ("GET", "platform.claude.com:443", "/v1/oauth/token", None),
-        ("POST", "platform.claude.com:8443", "/v1/oauth/token", None),
+        ("GET", "platform.claude.com:443", "/v1/oauth/token", Some(DurableCredential)),
+        ("POST", "platform.claude.com:8443", "/v1/oauth/token", Some(DurableCredential)),
+        ("POST", "platform.claude.com:443", "//v1/oauth/%74oken/", Some(DurableCredential)),
+        ("POST", "api.anthropic.com:443", "/v1/messages/..;/oauth/token", Some(DurableCredential)),
         ("POST", "platform.claude.test:443", "/v1/oauth/token", None),
         ("POST", "platform.claude.com:443", "/v1/oauth/token/x", None),
         ("GET", "api.anthropic.com:443", "/api/oauth/profile", Some(Profile(Provider::Anthropic))),
