@@ -1,1 +1,185 @@
-//! (to be written)
+//! The journey of one request, from a box's door to the provider and back. The only file that calls the steps.
+//!
+//! Read it from the top: a connection comes in, is told who it is, is judged, written down, opened, judged again,
+//! written down again, given its credential, relayed, and recorded. Each step takes what the one before it made,
+//! so that none can be left out: a [`judge::Permit`] comes only out of the ledger, and only a permit can be injected.
+
+pub mod accept;
+pub mod identify;
+pub mod claim;
+pub mod judge;
+pub mod intercept;
+pub mod inject;
+pub mod relay;
+pub mod record;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use box_spec::Provider;
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+
+use crate::house::{BoxHouse, House};
+use crate::ledger::{Line, Verdict};
+use crate::refusal::Told;
+
+use accept::{Conn, DoorListener};
+use identify::{Caller, Knock};
+use intercept::{Inside, Within};
+use judge::{Pass, Ruling};
+use record::Reply;
+
+/// One door, until the house drains: every connection of one box, each on its own.
+pub async fn door(house: Arc<House>, here: Arc<BoxHouse>, listener: DoorListener) {
+    loop {
+        let accepted = tokio::select! {
+            () = house.drain.started() => return,
+            accepted = accept::next(&listener, &house, &here) => accepted,
+        };
+        match accepted {
+            Ok(conn) => drop(tokio::spawn(connection(Arc::clone(&house), Arc::clone(&here), conn))),
+            Err(told) => record::refused(&house.ledger, &here.id, None, &told),
+        }
+    }
+}
+
+/// One connection at a door: HTTP/1.1 in the clear, answered by [`at_the_door`].
+async fn connection(house: Arc<House>, here: Arc<BoxHouse>, conn: Conn) {
+    let _held = house.drain.hold();
+    let service = service_fn(|request| {
+        let (house, here) = (Arc::clone(&house), Arc::clone(&here));
+        async move { Ok::<_, Infallible>(at_the_door(house, here, request).await) }
+    });
+    let served = accept::http(&house.limits).serve_connection(TokioIo::new(conn.stream), service).with_upgrades();
+    if let Err(told) = accept::until(served, house.drain.clone()).await {
+        record::refused(&house.ledger, &here.id, None, &told);
+    }
+}
+
+/// A request at the door: somebody without a run, a tunnel, or a plain request.
+async fn at_the_door(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Reply> {
+    match identify::knock(&house.runs, &here.id, &request) {
+        Knock::Health => record::identity(&house, &here.id),
+        Knock::Claim => claim::begin(house, here, request).await,
+        Knock::Nobody(told) => record::refuse(&house.ledger, &here.id, None, &told),
+        Knock::Caller(caller) if request.method() == Method::CONNECT => connect(house, here, caller, request).await,
+        Knock::Caller(caller) => plain(house, here, caller, request).await,
+    }
+}
+
+/// CONNECT. Answered 200 even when it is refused: a refused CONNECT costs an agent minutes of retries,
+/// while a refusal inside the tunnel is read at once.
+async fn connect(
+    house: Arc<House>,
+    here: Arc<BoxHouse>,
+    caller: Caller,
+    request: Request<Incoming>,
+) -> Response<Reply> {
+    let target = match judge::target(&request) {
+        Ok(target) => target,
+        Err(told) => return record::refuse(&house.ledger, &here.id, Some(&caller), &told),
+    };
+    let passed = house.ledger.enter(judge::door(&house.policy, caller.clone(), target)).await;
+    let upgraded = hyper::upgrade::on(request);
+    tokio::spawn(async move {
+        let over = caller.run().over().clone();
+        let _held = house.drain.hold();
+        tokio::select! {
+            () = over.cancelled() => {}
+            () = tunnel(&house, &here, &caller, passed, upgraded) => {}
+        }
+    });
+    Response::new(Reply::empty())
+}
+
+/// The inside of a tunnel: TLS is opened, and every request in it judged by itself.
+async fn tunnel(
+    house: &Arc<House>,
+    here: &Arc<BoxHouse>,
+    caller: &Caller,
+    passed: Result<(Pass, Line), Told>,
+    upgraded: hyper::upgrade::OnUpgrade,
+) {
+    let (entered, line) = match passed {
+        Ok((pass, line)) => (Ok(pass), Some(line)),
+        Err(told) => (Err(told), None),
+    };
+    let opened = match entered {
+        Ok(pass) => intercept::open(&house.leaves, &house.limits, pass, upgraded).await.map(Within::Allowed),
+        Err(told) => intercept::tell(&house.leaves, &house.limits, caller, told, upgraded).await.map(Within::Told),
+    };
+    match opened {
+        Ok(Within::Allowed(inside)) => {
+            let (seen, failed) = serve_inside(house, here, inside).await;
+            record::tunnel_closed(&house.ledger, &here.id, caller, line, seen, failed);
+        }
+        Ok(Within::Told(outside)) => intercept::say(outside, &house.limits).await,
+        Err(told) => record::tunnel_failed(&house.ledger, &here.id, caller, line, &told),
+    }
+}
+
+async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) -> ((u64, u64), Option<Told>) {
+    let Inside { pass, stream, bytes } = inside;
+    let pass = &pass;
+    let service =
+        service_fn(move |request| async move { Ok::<_, Infallible>(judged(house, here, pass, request).await) });
+    let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service);
+    let failed = accept::until(served, house.drain.clone()).await.err();
+    (bytes.seen(), failed)
+}
+
+/// One request inside a tunnel: judge → ledger → inject → relay → record.
+async fn judged(house: &Arc<House>, here: &Arc<BoxHouse>, pass: &Pass, request: Request<Incoming>) -> Response<Reply> {
+    let (head, body) = request.into_parts();
+    let shape = judge::model_route(pass.target(), head.uri.path());
+    let verdict = judge::request(&house.policy, pass, head);
+    proceed(house, here, pass.caller(), shape, verdict, body).await
+}
+
+/// A plain `http://` request in absolute form: the same journey without the tunnel.
+async fn plain(house: Arc<House>, here: Arc<BoxHouse>, caller: Caller, request: Request<Incoming>) -> Response<Reply> {
+    let (head, body) = request.into_parts();
+    let over = caller.run().over().clone();
+    match judge::plain(&house.policy, &caller, head) {
+        Ok(verdict) => tokio::select! {
+            () = over.cancelled() => record::refuse(&house.ledger, &here.id, Some(&caller), &judge::run_over()),
+            response = proceed(&house, &here, &caller, None, verdict, body) => response,
+        },
+        Err(told) => record::refuse(&house.ledger, &here.id, Some(&caller), &told),
+    }
+}
+
+/// From the verdict to the answer. `shape` is the provider whose error shape a refusal takes, on its model routes.
+async fn proceed(
+    house: &Arc<House>,
+    here: &Arc<BoxHouse>,
+    caller: &Caller,
+    shape: Option<Provider>,
+    verdict: Verdict<Ruling>,
+    body: Incoming,
+) -> Response<Reply> {
+    let Some(place) = here.request_place() else {
+        return record::refuse(&house.ledger, &here.id, Some(caller), &accept::too_many_requests(&here.id));
+    };
+    let (ruling, line) = match house.ledger.enter(verdict).await {
+        Ok(entered) => entered,
+        Err(told) => return record::told(&house.ledger, caller, &told, shape),
+    };
+    match ruling {
+        Ruling::Answer(answer) => record::answered(caller, &house.vault, &answer, line),
+        Ruling::Relay(permit) => {
+            caller.run().count_request();
+            let outbound = match inject::inject(&house.vault, permit) {
+                Ok(outbound) => outbound,
+                Err(told) => return record::refused_after(caller, line, &told, shape),
+            };
+            match relay::relay(&house.upstreams, outbound, body).await {
+                Ok(arrived) => record::relayed(caller, arrived, line, place, house.limits.response_idle),
+                Err(told) => record::refused_after(caller, line, &told, shape),
+            }
+        }
+    }
+}

@@ -1,1 +1,125 @@
-//! (to be written)
+//! The house: what all connections share, built once from a configuration and never changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use box_spec::{Agent, BoxId, Fingerprint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::ca::{Ca, CaError};
+use crate::config::{BoxConfig, Config, Limits};
+use crate::dial::Dialer;
+use crate::drain::Drain;
+use crate::files::{self, FileError};
+use crate::flow::accept::{DoorFault, DoorListener};
+use crate::flow::relay::Upstreams;
+use crate::ledger::{Ledger, LedgerError};
+use crate::policy::Policy;
+use crate::runs::{RecordFault, Runs};
+use crate::tls::{self, LeafConfigs};
+use crate::vault::{Vault, VaultFault};
+
+/// Everything that a request meets on its way.
+pub struct House {
+    pub policy: Policy,
+    pub runs: Runs,
+    pub ledger: Ledger,
+    pub vault: Vault,
+    pub leaves: LeafConfigs,
+    pub upstreams: Upstreams,
+    pub limits: Limits,
+    pub drain: Drain,
+    pub fingerprint: Fingerprint,
+    pub ca_pem: String,
+    /// Places for all connections of all boxes.
+    pub connections: Arc<Semaphore>,
+    pub boxes: Vec<Arc<BoxHouse>>,
+}
+
+/// What the house knows of one box.
+pub struct BoxHouse {
+    pub id: BoxId,
+    pub agent: Agent,
+    pub ceiling: Option<Duration>,
+    /// This box may have a network of its own: what it sends there is neither judged nor recorded.
+    pub unsafe_open_network: bool,
+    pub connections: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
+}
+
+/// A house that cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum HouseFault {
+    #[error("make the state folder")]
+    State(#[source] FileError),
+    #[error(transparent)]
+    Ca(#[from] CaError),
+    #[error("read the secrets:\n{}", lines(.0))]
+    Vault(Vec<VaultFault>),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Runs(#[from] RecordFault),
+    #[error(transparent)]
+    Door(#[from] DoorFault),
+}
+
+impl House {
+    /// Builds the house and opens its doors. Nothing is served yet.
+    ///
+    /// # Errors
+    /// The first thing that stands in the way; a house is whole or not at all.
+    pub fn build(config: Config) -> Result<(Arc<Self>, Vec<DoorListener>), HouseFault> {
+        let Config { state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy, base: _ } = config;
+        files::create_private_dir(&state).map_err(HouseFault::State)?;
+        let ca = Arc::new(Ca::open_or_make(&state.join("ca"))?);
+        let vault = Vault::open(secrets).map_err(HouseFault::Vault)?;
+        let ledger = Ledger::open(&ledger)?;
+        let ids: Vec<BoxId> = boxes.iter().map(|of| of.id.clone()).collect();
+        let runs = Runs::open(&state, &ids)?;
+        let mut doors = Vec::with_capacity(boxes.len());
+        for of in &boxes {
+            doors.push(DoorListener::bind(&of.door)?);
+        }
+        let upstreams = Upstreams::new(Dialer::new(&dial), tls::Upstreams::new(&ca), &limits);
+        let house = Self {
+            policy,
+            runs,
+            ledger,
+            vault,
+            fingerprint: ca.fingerprint(),
+            ca_pem: ca.certificate_pem().to_owned(),
+            leaves: LeafConfigs::new(ca, limits.leaf_cache),
+            upstreams,
+            drain: Drain::default(),
+            connections: Arc::new(Semaphore::new(limits.connections_total)),
+            boxes: boxes.into_iter().map(|of| Arc::new(BoxHouse::new(of, &limits))).collect(),
+            limits,
+        };
+        Ok((Arc::new(house), doors))
+    }
+}
+
+impl BoxHouse {
+    fn new(config: BoxConfig, limits: &Limits) -> Self {
+        let BoxConfig { id, door: _, agent, ceiling, unsafe_open_network } = config;
+        Self {
+            id,
+            agent,
+            ceiling,
+            unsafe_open_network,
+            connections: Arc::new(Semaphore::new(limits.connections_per_box)),
+            requests: Arc::new(Semaphore::new(limits.requests_in_flight_per_box)),
+        }
+    }
+
+    /// A place for one more request, if the box has one left.
+    #[must_use]
+    pub fn request_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.requests).try_acquire_owned().ok()
+    }
+}
+
+fn lines(faults: &[VaultFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -6,6 +6,7 @@
 pub mod config;
 pub mod house;
 pub mod flow;
+pub mod operator;
 
 pub mod policy;
 pub mod runs;

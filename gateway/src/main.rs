@@ -1,3 +1,145 @@
 //! Arguments → command → exit code.
 
-fn main() {}
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use box_spec::BoxId;
+use clap::{Parser, Subcommand};
+
+use gateway::cli::{self, Exit};
+
+/// The one door between boxes and the world: judges, records, and puts the real credential in.
+#[derive(Parser)]
+#[command(name = "gateway", version, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the boxes of a configuration until SIGTERM or SIGINT
+    Serve {
+        #[arg(long)]
+        config: PathBuf,
+    },
+    /// Check a configuration and print every fault of it
+    Check {
+        #[arg(long)]
+        config: PathBuf,
+    },
+    /// Show what a running gateway has, holds and misses
+    Status {
+        #[arg(long)]
+        config: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the runs, or free a door that was shut
+    Runs {
+        #[command(subcommand)]
+        command: RunsCommand,
+    },
+    /// Read and verify the ledger
+    Ledger(cli::ledger::Arguments),
+}
+
+#[derive(Subcommand)]
+enum RunsCommand {
+    /// List the doors and the runs that hold them
+    List {
+        #[arg(long)]
+        config: PathBuf,
+    },
+    /// Free the door of a box whose run was lost
+    Release {
+        #[arg(value_name = "BOX")]
+        box_id: BoxId,
+        #[arg(long)]
+        config: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no faults; clap prints each where it belongs.
+            let wrong = error.use_stderr();
+            let _ = error.print();
+            return if wrong { Exit::Usage } else { Exit::Done }.into();
+        }
+    };
+    log_to_stderr();
+    match arguments.command {
+        Command::Serve { config } => match cli::serve::run(&config) {
+            Ok(()) => Exit::Done,
+            Err(fault) => failed(&fault, fault.exit()),
+        },
+        Command::Check { config } => cli::check::run(&config),
+        Command::Status { config, json } => {
+            with_socket(&config, |socket| said(cli::status::run(socket, json).map(|text| (true, text))))
+        }
+        Command::Runs { command: RunsCommand::List { config } } => {
+            with_socket(&config, |socket| said(cli::runs::list(socket).map(|text| (true, text))))
+        }
+        Command::Runs { command: RunsCommand::Release { box_id, config } } => {
+            with_socket(&config, |socket| said(cli::runs::release(socket, &box_id)))
+        }
+        Command::Ledger(arguments) => cli::ledger::run(&arguments),
+    }
+    .into()
+}
+
+fn with_socket(config: &std::path::Path, then: impl FnOnce(&std::path::Path) -> Exit) -> Exit {
+    match gateway::config::load(config) {
+        Ok(config) => then(&config.operator_socket),
+        Err(faults) => {
+            complain(&faults.to_string());
+            Exit::Usage
+        }
+    }
+}
+
+fn said(answer: Result<(bool, String), cli::ask::AskFault>) -> Exit {
+    match answer {
+        Ok((true, text)) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            Exit::Done
+        }
+        Ok((false, text)) => {
+            complain(text.trim_end());
+            Exit::Unavailable
+        }
+        Err(fault) => failed(&fault, Exit::Unavailable),
+    }
+}
+
+/// The chain of causes, printed once, here.
+fn failed(fault: &dyn Error, exit: Exit) -> Exit {
+    let mut text = fault.to_string();
+    let mut cause = fault.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    complain(&text);
+    exit
+}
+
+fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "gateway: {text}");
+}
+
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("BOXGATE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

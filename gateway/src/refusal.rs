@@ -1,5 +1,7 @@
 //! Refusals: why something was not let through, once for outside and once for inside.
 
+pub mod answer;
+
 use std::fmt;
 
 use http::StatusCode;

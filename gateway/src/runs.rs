@@ -1,1 +1,377 @@
-//! (to be written)
+//! Runs: which run holds which door. `docs/door.md` is the state machine that this file keeps.
+
+mod mint;
+mod record;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use box_spec::{Agent, Attestation, BoxId, ClaimReason, Provider, RunId, RunToken, RunVerdict, Sentinel};
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use mint::{Ask, Minted};
+pub use record::{LiveRun, RecordFault, RunRecord};
+
+/// Every door of the house and what holds it.
+pub struct Runs {
+    doors: Mutex<HashMap<BoxId, Door>>,
+    folder: PathBuf,
+}
+
+/// One launch of an agent, from its claim to its report.
+pub struct Run {
+    pub id: RunId,
+    pub box_id: BoxId,
+    pub agent: Agent,
+    /// boxd is PID 1 of its PID namespace: when it dies, all of the box dies.
+    pub namespace_init: bool,
+    pub sentinels: Vec<Sentinel>,
+    pub started: Timestamp,
+    pub ceiling: Option<Duration>,
+    token_digest: [u8; 32],
+    cut_at: Option<Instant>,
+    over: CancellationToken,
+    refusals: AtomicU64,
+    requests: AtomicU64,
+    ceiling_reached: AtomicBool,
+}
+
+/// What a door is in. The edges between these are the methods of [`Runs`].
+enum Door {
+    Free,
+    /// A run holds it; its claim connection is open.
+    Held(Arc<Run>),
+    /// The gateway restarted; the run has until the deadline to take its claim up again.
+    Waiting(Arc<Run>),
+    /// A run was lost and something of it may live on.
+    Shut(Arc<Run>),
+}
+
+/// A door that could not be claimed.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub reason: ClaimReason,
+    pub run: Option<RunId>,
+    pub since: Option<Timestamp>,
+}
+
+/// What is left of a lost run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AfterLoss {
+    Freed,
+    Shut,
+}
+
+/// What a door looks like from outside, for `gateway status` and `gateway runs`.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct DoorView {
+    pub box_id: BoxId,
+    pub state: &'static str,
+    pub run: Option<RunId>,
+    pub since: Option<String>,
+    pub refusals: u64,
+    pub requests: u64,
+}
+
+impl Runs {
+    /// Opens the registry below `folder` and takes up what an earlier gateway left: live runs wait for their
+    /// boxd to reattach, shut doors stay shut.
+    ///
+    /// # Errors
+    /// The folder cannot be made or read, or a record in it is damaged: a run is never forgotten silently.
+    pub fn open(folder: &Path, boxes: &[BoxId]) -> Result<Self, RecordFault> {
+        let mut doors: HashMap<BoxId, Door> = boxes.iter().map(|id| (id.clone(), Door::Free)).collect();
+        for live in record::read_live(folder)? {
+            let shut = live.shut;
+            let run = Arc::new(Run::from_live(live));
+            // A box that was taken out of the configuration has no door any more, so nothing to hold.
+            if let Some(door) = doors.get_mut(&run.box_id) {
+                *door = if shut { Door::Shut(run) } else { Door::Waiting(run) };
+            }
+        }
+        Ok(Self { doors: Mutex::new(doors), folder: folder.to_owned() })
+    }
+
+    /// Free → held. The run is on disk before it is returned, so that a restart finds it.
+    ///
+    /// # Errors
+    /// [`ClaimError::Taken`] when a run holds the door, [`ClaimError::Record`] when it cannot be written.
+    pub fn claim(&self, ask: Ask) -> Result<(Arc<Run>, RunToken), ClaimError> {
+        let mut doors = self.lock();
+        let door = doors.get_mut(&ask.box_id).ok_or(ClaimError::Taken(Taken {
+            reason: ClaimReason::BadClaim,
+            run: None,
+            since: None,
+        }))?;
+        if let Some(taken) = door.taken() {
+            return Err(ClaimError::Taken(taken));
+        }
+        let Minted { run, token } = mint::run(ask);
+        record::write_live(&self.folder, &run.to_live(false)).map_err(ClaimError::Record)?;
+        let run = Arc::new(run);
+        *door = Door::Held(Arc::clone(&run));
+        Ok((run, token))
+    }
+
+    /// Waiting → held, for the one who knows the run's token.
+    ///
+    /// # Errors
+    /// [`ClaimReason::NothingToReattach`] in every other case; which part was wrong is not told.
+    pub fn reattach(&self, box_id: &BoxId, token: &RunToken) -> Result<Arc<Run>, Taken> {
+        let mut doors = self.lock();
+        let refused = Taken { reason: ClaimReason::NothingToReattach, run: None, since: None };
+        match doors.get_mut(box_id) {
+            Some(door @ Door::Waiting(_)) => {
+                let Door::Waiting(run) = &*door else { return Err(refused) };
+                if run.token_digest != digest(token) || run.over.is_cancelled() {
+                    return Err(refused);
+                }
+                let run = Arc::clone(run);
+                *door = Door::Held(Arc::clone(&run));
+                Ok(run)
+            }
+            _ => Err(refused),
+        }
+    }
+
+    /// Who presents this token at this door: the run that holds it, if the token is its own and it is not over.
+    #[must_use]
+    pub fn caller(&self, box_id: &BoxId, token: &RunToken) -> Option<Arc<Run>> {
+        let presented = digest(token);
+        match self.lock().get(box_id)? {
+            Door::Held(run) | Door::Waiting(run) if run.token_digest == presented && !run.over.is_cancelled() => {
+                Some(Arc::clone(run))
+            }
+            Door::Free | Door::Held(_) | Door::Waiting(_) | Door::Shut(_) => None,
+        }
+    }
+
+    /// Held or waiting → free: the run ended and its verdict stands.
+    ///
+    /// # Errors
+    /// The record cannot be written. The door is free all the same and the token dead.
+    pub fn end(&self, run: &Arc<Run>, record: &RunRecord) -> Result<(), RecordFault> {
+        run.over.cancel();
+        self.leave(run, Door::Free);
+        record::write_ended(&self.folder, record)?;
+        record::remove_live(&self.folder, &run.box_id)
+    }
+
+    /// Held or waiting → free or shut: the claim broke and no report came.
+    ///
+    /// # Errors
+    /// The record cannot be written. The door is as returned all the same, and the token dead.
+    pub fn lose(&self, run: &Arc<Run>, record: &RunRecord) -> (AfterLoss, Result<(), RecordFault>) {
+        run.over.cancel();
+        if run.namespace_init {
+            self.leave(run, Door::Free);
+            let written =
+                record::write_ended(&self.folder, record).and_then(|()| record::remove_live(&self.folder, &run.box_id));
+            return (AfterLoss::Freed, written);
+        }
+        self.leave(run, Door::Shut(Arc::clone(run)));
+        let written = record::write_ended(&self.folder, record)
+            .and_then(|()| record::write_live(&self.folder, &run.to_live(true)));
+        (AfterLoss::Shut, written)
+    }
+
+    /// Shut → free, by an operator. `None` when the door was not shut.
+    ///
+    /// # Errors
+    /// The record cannot be removed; the door stays shut then, since a restart would shut it again.
+    pub fn release(&self, box_id: &BoxId) -> Result<Option<RunId>, RecordFault> {
+        let mut doors = self.lock();
+        let Some(door) = doors.get_mut(box_id) else { return Ok(None) };
+        let Door::Shut(run) = &*door else { return Ok(None) };
+        let id = run.id.clone();
+        record::remove_live(&self.folder, box_id)?;
+        *door = Door::Free;
+        Ok(Some(id))
+    }
+
+    /// The runs that wait for their boxd after a restart.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Arc<Run>> {
+        self.lock()
+            .values()
+            .filter_map(|door| if let Door::Waiting(run) = door { Some(Arc::clone(run)) } else { None })
+            .collect()
+    }
+
+    /// Whether this very run still waits.
+    #[must_use]
+    pub fn waits(&self, run: &Run) -> bool {
+        matches!(self.lock().get(&run.box_id), Some(Door::Waiting(waiting)) if waiting.id == run.id)
+    }
+
+    /// Whether the door could be claimed now.
+    #[must_use]
+    pub fn door_taken(&self, box_id: &BoxId) -> Option<Taken> {
+        self.lock().get(box_id).and_then(Door::taken)
+    }
+
+    /// Every door, in the order of their boxes' names.
+    #[must_use]
+    pub fn view(&self) -> Vec<DoorView> {
+        let mut all: Vec<DoorView> = self.lock().iter().map(|(id, door)| door.view(id)).collect();
+        all.sort_by(|a, b| a.box_id.cmp(&b.box_id));
+        all
+    }
+
+    fn leave(&self, run: &Arc<Run>, next: Door) {
+        if let Some(door) = self.lock().get_mut(&run.box_id)
+            && door.run().is_some_and(|holder| holder.id == run.id)
+        {
+            *door = next;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<BoxId, Door>> {
+        // Every edge leaves the map whole, so a panic elsewhere while it was held spoils nothing.
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Door {
+    fn run(&self) -> Option<&Arc<Run>> {
+        match self {
+            Self::Free => None,
+            Self::Held(run) | Self::Waiting(run) | Self::Shut(run) => Some(run),
+        }
+    }
+
+    fn taken(&self) -> Option<Taken> {
+        let reason = match self {
+            Self::Free => return None,
+            Self::Held(_) | Self::Waiting(_) => ClaimReason::DoorTaken,
+            Self::Shut(_) => ClaimReason::DoorShut,
+        };
+        self.run().map(|run| Taken { reason, run: Some(run.id.clone()), since: Some(run.started) })
+    }
+
+    fn view(&self, box_id: &BoxId) -> DoorView {
+        let state = match self {
+            Self::Free => "free",
+            Self::Held(_) => "held",
+            Self::Waiting(_) => "waiting",
+            Self::Shut(_) => "shut",
+        };
+        let run = self.run();
+        DoorView {
+            box_id: box_id.clone(),
+            state,
+            run: run.map(|run| run.id.clone()),
+            since: run.map(|run| run.started.to_string()),
+            refusals: run.map_or(0, |run| run.refusals()),
+            requests: run.map_or(0, |run| run.requests()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("id", &self.id).field("box_id", &self.box_id).finish_non_exhaustive()
+    }
+}
+
+impl Run {
+    /// Resolves when the run ended, was lost or was cut: whatever it holds open is to be dropped.
+    pub fn over(&self) -> &CancellationToken {
+        &self.over
+    }
+
+    /// The token dies and every tunnel of the run is cut.
+    pub fn cut(&self) {
+        self.over.cancel();
+    }
+
+    /// When the house cuts the run by itself.
+    #[must_use]
+    pub const fn cut_at(&self) -> Option<Instant> {
+        self.cut_at
+    }
+
+    /// The house's own evidence that the run was cut at its ceiling.
+    pub fn reached_ceiling(&self) {
+        self.ceiling_reached.store(true, Ordering::Release);
+    }
+
+    /// One more policy refusal that counts against the run.
+    pub fn count_refusal(&self) {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One more request let through.
+    pub fn count_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn refusals(&self) -> u64 {
+        self.refusals.load(Ordering::Relaxed)
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// The sentinels of this run for one provider.
+    pub fn sentinels_of(&self, provider: Provider) -> impl Iterator<Item = &Sentinel> {
+        self.sentinels.iter().filter(move |sentinel| sentinel.provider == provider)
+    }
+
+    /// The house's verdict: host evidence first, then the report, then the refusals.
+    #[must_use]
+    pub fn verdict(&self, attested: Option<&Attestation>, report: &box_spec::Report) -> RunVerdict {
+        let minutes = self.ceiling.map_or(0, |ceiling| ceiling.as_secs());
+        if attested.is_none() {
+            return RunVerdict::Failed("could not run: the box never attested".to_owned());
+        }
+        if self.ceiling_reached.load(Ordering::Acquire) || report.ended_by == box_spec::EndedBy::Ceiling {
+            return RunVerdict::Failed(format!("reached its ceiling of {minutes} s"));
+        }
+        match report.ended_by {
+            box_spec::EndedBy::Error => {
+                return RunVerdict::Failed(format!(
+                    "could not run: {}",
+                    report.error.as_deref().unwrap_or("no reason given")
+                ));
+            }
+            box_spec::EndedBy::Signal => return RunVerdict::Failed("ended by a signal".to_owned()),
+            box_spec::EndedBy::Idle => return RunVerdict::Failed("ended for being idle".to_owned()),
+            box_spec::EndedBy::Exit | box_spec::EndedBy::Ceiling => {}
+        }
+        if report.exit_code != 0 {
+            return RunVerdict::Failed(format!("the agent ended with {}", report.exit_code));
+        }
+        match self.refusals() {
+            0 => RunVerdict::Completed,
+            count => RunVerdict::Failed(format!(
+                "{count} of its requests were refused by policy; `gateway ledger tail --run {}` shows them",
+                self.id
+            )),
+        }
+    }
+}
+
+/// Why there is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    #[error("the door is taken")]
+    Taken(Taken),
+    #[error(transparent)]
+    Record(RecordFault),
+}
+
+/// A token's digest: what is kept and compared, so that neither disk nor timing holds the token.
+fn digest(token: &RunToken) -> [u8; 32] {
+    Sha256::digest(token.expose().as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! `gateway serve`: builds the house, opens its doors, and serves until it is told to end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+
+use crate::config::{self, Config};
+use crate::flow;
+use crate::flow::accept::DoorListener;
+use crate::flow::claim;
+use crate::house::{House, HouseFault};
+use crate::ledger::{Entry, Kind};
+use crate::operator::{self, OperatorFault, OperatorListener};
+
+use super::Exit;
+
+/// Why the gateway does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeFault {
+    #[error("{0}")]
+    Config(config::ConfigFaults),
+    #[error(transparent)]
+    House(#[from] HouseFault),
+    #[error(transparent)]
+    Operator(#[from] OperatorFault),
+    #[error("start the runtime")]
+    Runtime(#[source] std::io::Error),
+    #[error("listen for signals")]
+    Signals(#[source] std::io::Error),
+    #[error("record the start in the ledger")]
+    Ledger(#[source] crate::ledger::LedgerError),
+}
+
+impl ServeFault {
+    #[must_use]
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::Config(_) | Self::House(HouseFault::Vault(_)) => Exit::Usage,
+            Self::House(HouseFault::State(_) | HouseFault::Door(_)) | Self::Operator(OperatorFault::Bind { .. }) => {
+                Exit::CannotCreate
+            }
+            Self::House(HouseFault::Ca(_) | HouseFault::Ledger(_) | HouseFault::Runs(_))
+            | Self::Operator(OperatorFault::Answered { .. })
+            | Self::Ledger(_) => Exit::Unavailable,
+            Self::Runtime(_) | Self::Signals(_) => Exit::Internal,
+        }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT, then drains.
+///
+/// # Errors
+/// The configuration is bad, or something that the house needs cannot be had.
+pub fn run(path: &Path) -> Result<(), ServeFault> {
+    let config = config::load(path).map_err(ServeFault::Config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeFault::Runtime)?;
+    runtime.block_on(serve(config))
+}
+
+async fn serve(config: Config) -> Result<(), ServeFault> {
+    let operator = config.operator_socket.clone();
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeFault::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeFault::Signals)?;
+    let (house, doors) = House::build(config)?;
+    let operator = OperatorListener::bind(&operator)?;
+    record_start(&house).await?;
+    let serving = open(&house, doors, operator);
+    tracing::info!(house = %house.fingerprint, boxes = house.boxes.len(), "the gateway serves");
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("the gateway goes down");
+    house.drain.start();
+    if !house.drain.wait(house.limits.drain).await {
+        tracing::warn!("connections were still open when the time to drain was over");
+    }
+    for task in serving {
+        task.abort();
+    }
+    if let Err(error) = house.ledger.note(Entry::new(Kind::Stop)).await {
+        tracing::error!(%error, "record the stop in the ledger");
+    }
+    if let Err(error) = house.ledger.clone().close().await {
+        tracing::error!(%error, "close the ledger");
+    }
+    Ok(())
+}
+
+fn open(house: &Arc<House>, doors: Vec<DoorListener>, operator: OperatorListener) -> Vec<JoinHandle<()>> {
+    let mut tasks: Vec<_> = house
+        .boxes
+        .iter()
+        .zip(doors)
+        .map(|(here, door)| tokio::spawn(flow::door(Arc::clone(house), Arc::clone(here), door)))
+        .collect();
+    tasks.push(tokio::spawn(operator::serve(Arc::clone(house), operator)));
+    tasks.push(tokio::spawn(reattach(Arc::clone(house), house.limits.reattach)));
+    tasks
+}
+
+/// Runs of an earlier gateway have this long, counted from listening, to take up their claims again.
+async fn reattach(house: Arc<House>, limit: Duration) {
+    let waiting = house.runs.waiting();
+    if waiting.is_empty() {
+        return;
+    }
+    tokio::time::sleep(limit).await;
+    for run in waiting {
+        claim::lose_if_still_waiting(&house, &run).await;
+    }
+}
+
+async fn record_start(house: &House) -> Result<(), ServeFault> {
+    let entry = Entry::new(Kind::Start)
+        .fact("version", env!("CARGO_PKG_VERSION"))
+        .fact("house", house.fingerprint.as_str())
+        .fact("boxes", house.boxes.len());
+    house.ledger.note(entry).await.map(drop).map_err(ServeFault::Ledger)
+}

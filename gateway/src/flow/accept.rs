@@ -1,0 +1,249 @@
+//! Accept: a connection at a door, within its limits, and a head that comes in time.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use box_spec::BoxId;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::http1;
+use hyper::service::HttpService;
+use hyper_util::rt::TokioTimer;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::config::Limits;
+use crate::drain::Drain;
+use crate::files::{self, FileError};
+use crate::house::{BoxHouse, House};
+use crate::refusal::{Reason, Refusal, Told};
+
+/// The socket of one box. The folder that holds it is the lock; the socket itself is open to all who reach it.
+pub struct DoorListener {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// A connection of one box, counted against its limits while it lives.
+pub struct Conn {
+    pub stream: Counted,
+}
+
+/// The socket with its places in the limits.
+pub struct Counted {
+    stream: UnixStream,
+    _places: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+}
+
+/// A door that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorFault {
+    #[error("make the folder of door {path}")]
+    Folder { path: PathBuf, source: FileError },
+    #[error("open door {path}: another process answers there; stop it, or give this box a door of its own")]
+    Answered { path: PathBuf },
+    #[error("open door {path}: it exists and is no socket; remove it or choose another path")]
+    NoSocket { path: PathBuf },
+    #[error("open door {path}")]
+    Bind { path: PathBuf, source: io::Error },
+}
+
+impl DoorListener {
+    /// Binds the door of a box, replacing a socket that nobody answers any more.
+    ///
+    /// # Errors
+    /// See [`DoorFault`]. A door is never taken from a process that answers on it.
+    pub fn bind(path: &Path) -> Result<Self, DoorFault> {
+        let bind = |source| DoorFault::Bind { path: path.to_owned(), source };
+        if let Some(folder) = path.parent()
+            && !folder.exists()
+        {
+            files::create_private_dir(folder).map_err(|source| DoorFault::Folder { path: path.to_owned(), source })?;
+        }
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => return Err(DoorFault::NoSocket { path: path.to_owned() }),
+            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+                return Err(DoorFault::Answered { path: path.to_owned() });
+            }
+            Ok(_) => std::fs::remove_file(path).map_err(bind)?,
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(path).map_err(bind)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(bind)?;
+        Ok(Self { listener, path: path.to_owned() })
+    }
+}
+
+impl Drop for DoorListener {
+    fn drop(&mut self) {
+        // A box that waits for the house to come back retries a missing socket as it does a dead one.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The next connection, or the refusal that it was told.
+///
+/// # Errors
+/// The box, or the house, has too many connections open already.
+pub async fn next(door: &DoorListener, house: &House, here: &BoxHouse) -> Result<Conn, Told> {
+    let mut stream = loop {
+        match door.listener.accept().await {
+            Ok((stream, _)) => break stream,
+            // Out of descriptors, or a client that left: neither takes the door down.
+            Err(error) => {
+                tracing::warn!(door = %door.path.display(), %error, "accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    };
+    let places =
+        (Arc::clone(&here.connections).try_acquire_owned(), Arc::clone(&house.connections).try_acquire_owned());
+    if let (Ok(of_box), Ok(of_house)) = places {
+        return Ok(Conn { stream: Counted { stream, _places: (of_box, of_house) } });
+    }
+    let refusal = Refusal::new(
+        Reason::TooMany,
+        "too many connections are open from this box",
+        format!("box {} reached its limit of open connections", here.id),
+    );
+    let answer = "HTTP/1.1 503 Service Unavailable\r\nx-boxgate-reason: too-many\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    // A client that does not read its refusal must not hold up the door.
+    let _ = tokio::time::timeout(Duration::from_millis(100), stream.write_all(answer.as_bytes())).await;
+    Err(Told::new(None, refusal))
+}
+
+/// HTTP/1.1 as the house speaks it to a box: bounded head, bounded time, header names as they were written.
+#[must_use]
+pub fn http(limits: &Limits) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.head_deadline)
+        .max_buf_size(limits.head_bytes.max(8192))
+        .max_headers(limits.head_headers)
+        .half_close(false)
+        .preserve_header_case(true);
+    http
+}
+
+/// Runs a connection to its end; when the house drains it finishes the request at hand and takes no other.
+///
+/// # Errors
+/// The refusal to record when the head was malformed, too long or late. A client that went away is no refusal.
+pub async fn until<C: Gentle>(connection: C, drain: Drain) -> Result<(), Told> {
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = drain.started() => {
+            connection.as_mut().finish();
+            connection.await
+        }
+    };
+    ended.map_err(|error| broken(&error)).map_or_else(|told| told.map_or(Ok(()), Err), Ok)
+}
+
+/// A server connection that can be told to take no further request.
+pub trait Gentle: Future<Output = hyper::Result<()>> {
+    fn finish(self: std::pin::Pin<&mut Self>);
+}
+
+impl<I, S, B> Gentle for http1::Connection<I, S>
+where
+    I: Read + Write + Unpin,
+    S: HttpService<hyper::body::Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: hyper::body::Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn finish(self: std::pin::Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, S, B> Gentle for http1::UpgradeableConnection<I, S>
+where
+    I: Read + Write + Unpin + Send + 'static,
+    S: HttpService<hyper::body::Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: hyper::body::Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn finish(self: std::pin::Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// A request over the box's limit of requests in flight.
+#[must_use]
+pub fn too_many_requests(box_id: &BoxId) -> Told {
+    Told::new(
+        None,
+        Refusal::new(
+            Reason::TooMany,
+            "too many requests are in flight from this box",
+            format!("box {box_id} reached its limit of requests in flight"),
+        ),
+    )
+}
+
+fn broken(error: &hyper::Error) -> Option<Told> {
+    let (reason, outside) = if error.is_parse_too_large() {
+        (Reason::HeadTooLarge, "the request head is too long")
+    } else if error.is_timeout() {
+        (Reason::HeadLate, "the request head did not come in time")
+    } else if error.is_parse() {
+        (Reason::BadRequest, "the request is not well-formed HTTP/1.1")
+    } else {
+        return None;
+    };
+    Some(Told::new(None, Refusal::new(reason, outside, error.to_string())))
+}
+
+impl tokio::io::AsyncRead for Counted {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        buffer: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::pin::Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl tokio::io::AsyncWrite for Counted {
+    fn poll_write(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        bytes: &[u8],
+    ) -> std::task::Poll<io::Result<usize>> {
+        std::pin::Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::pin::Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::pin::Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> std::task::Poll<io::Result<usize>> {
+        std::pin::Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

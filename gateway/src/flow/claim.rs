@@ -1,0 +1,225 @@
+//! Claim: the one connection by which boxd asks for a run. It stays open, and it is the run.
+
+mod dialogue;
+mod settle;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use box_spec::wire::{CLAIM_UPGRADE, PROTOCOL};
+use box_spec::{Claim, ClaimReason, ClaimRefused, CredentialKind, Provider};
+use http::header::{CONNECTION, UPGRADE};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+
+use crate::flow::record::Reply;
+use crate::house::{BoxHouse, House};
+use crate::ledger::{Entry, Kind};
+use crate::refusal::{Reason, Refusal};
+use crate::runs::{Ask, ClaimError, Run, Taken};
+
+pub use settle::{lose_if_still_waiting, record_of};
+
+/// Answers `POST /claim`: 101 and the dialogue of the run, or a refusal that says what to do.
+pub async fn begin(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Reply> {
+    let (mut head, body) = request.into_parts();
+    let upgrade = head.extensions.remove::<hyper::upgrade::OnUpgrade>();
+    let claimed = match understand(&head, body).await {
+        Ok(claim) => open(&house, &here, &claim).await.map(|opened| (claim, opened)),
+        Err(refused) => Err(refused),
+    };
+    let (claim, opened) = match claimed {
+        Ok(claimed) => claimed,
+        Err(refused) => return refuse(&house, &here, refused),
+    };
+    let Some(upgrade) = upgrade else {
+        settle::abandon(&house, &opened.run, "the connection could not be upgraded").await;
+        return refuse(&house, &here, bad("ask for the upgrade that docs/door.md names"));
+    };
+    tokio::spawn(dialogue::hold(Arc::clone(&house), Arc::clone(&here), opened, claim.namespace_init, upgrade));
+    let mut response = Response::new(Reply::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(CLAIM_UPGRADE));
+    response
+}
+
+/// A run whose claim was accepted, with the token to tell boxd.
+struct Opened {
+    run: Arc<Run>,
+    token: box_spec::RunToken,
+}
+
+async fn understand(head: &http::request::Parts, body: Incoming) -> Result<Claim, ClaimRefused> {
+    let asks =
+        head.headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(CLAIM_UPGRADE.as_bytes()));
+    if !asks {
+        return Err(bad("send `Upgrade: boxgate-claim`"));
+    }
+    let read = tokio::time::timeout(CLAIM_DEADLINE, Limited::new(body, CLAIM_LIMIT).collect()).await;
+    let bytes = match read {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(_)) => return Err(bad("send a claim of at most 16 KiB")),
+        Err(_) => return Err(bad("send the whole claim at once")),
+    };
+    let claim: Claim = serde_json::from_slice(&bytes).map_err(|_| bad("use the boxd that came with this gateway"))?;
+    if claim.protocol != PROTOCOL {
+        return Err(bad(
+            "boxd and gateway speak different versions of the claim; use the boxd that came with this gateway",
+        ));
+    }
+    Ok(claim)
+}
+
+async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, ClaimRefused> {
+    if house.drain.has_started() {
+        return Err(refused(ClaimReason::Draining, "the house is going down", "try again when it is back"));
+    }
+    if let Some(token) = &claim.reattach {
+        let run = house.runs.reattach(&here.id, token).map_err(|taken| occupied(here, taken))?;
+        let entry = Entry::new(Kind::Reattached).box_id(&here.id).run_id(&run.id);
+        note(house, entry).await?;
+        return Ok(Opened { run, token: token.clone() });
+    }
+    // Who holds the door comes first: an intruder must not learn what else would have been wrong.
+    if let Some(taken) = house.runs.door_taken(&here.id) {
+        return Err(occupied(here, taken));
+    }
+    let agent = agent_of(here, claim)?;
+    let served = served(house, here, agent)?;
+    let ask =
+        Ask { box_id: here.id.clone(), agent, namespace_init: claim.namespace_init, ceiling: here.ceiling, served };
+    let (run, token) = house.runs.claim(ask).map_err(|error| match error {
+        ClaimError::Taken(taken) => occupied(here, taken),
+        ClaimError::Record(fault) => {
+            tracing::error!(%fault, source = ?std::error::Error::source(&fault), "claim");
+            refused(
+                ClaimReason::LedgerDown,
+                "the house cannot write the record of a run",
+                "an operator must free space in its state folder",
+            )
+        }
+    })?;
+    let entry = Entry::new(Kind::Claim)
+        .box_id(&here.id)
+        .run_id(&run.id)
+        .fact("agent", agent.as_str())
+        .fact("boxd", claim.boxd.chars().take(64).collect::<String>())
+        .fact("namespace_init", claim.namespace_init)
+        .fact("ceiling_seconds", run.ceiling.map(|ceiling| ceiling.as_secs()));
+    if let Err(refused) = note(house, entry).await {
+        settle::abandon(house, &run, "the ledger could not be written").await;
+        return Err(refused);
+    }
+    Ok(Opened { run, token })
+}
+
+fn agent_of(here: &BoxHouse, claim: &Claim) -> Result<box_spec::Agent, ClaimRefused> {
+    match claim.agent {
+        Some(asked) if asked != here.agent => Err(refused(
+            ClaimReason::AgentDiffers,
+            &format!("box {} runs {}, and {asked} was asked for", here.id, here.agent),
+            "leave --agent out, or change `agent` of this [[box]] in the house's configuration",
+        )),
+        Some(_) | None => Ok(here.agent),
+    }
+}
+
+fn served(
+    house: &House,
+    here: &BoxHouse,
+    agent: box_spec::Agent,
+) -> Result<Vec<(Provider, CredentialKind)>, ClaimRefused> {
+    let served: Vec<_> = agent
+        .providers()
+        .iter()
+        .filter_map(|provider| house.vault.available(*provider).map(|kind| (*provider, kind)))
+        .collect();
+    if served.is_empty() {
+        let names: Vec<_> = agent.providers().iter().map(|provider| provider.as_str()).collect();
+        return Err(refused(
+            ClaimReason::NoCredential,
+            &format!("box {} runs {agent}, and the house has no credential for {}", here.id, names.join(" or ")),
+            "give the house one: a [[secret]] with `env` or `file` in its configuration; `gateway status` shows what it has",
+        ));
+    }
+    Ok(served)
+}
+
+async fn note(house: &House, entry: Entry) -> Result<(), ClaimRefused> {
+    match house.ledger.note(entry).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::error!(%error, "record a claim");
+            Err(refused(
+                ClaimReason::LedgerDown,
+                "the house cannot write its ledger",
+                "an operator must free space for it; `gateway status` says what is wrong",
+            ))
+        }
+    }
+}
+
+/// Tells the refusal, writes its line, and raises the alarm where somebody was at a door that is not theirs.
+fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Reply> {
+    let code = reason_code(refused.reason);
+    let reason =
+        if refused.reason == ClaimReason::NothingToReattach { Reason::ReattachRefused } else { Reason::ClaimRefused };
+    let refusal = Refusal::new(reason, refused.said.clone(), format!("claim refused: {code}"));
+    let entry = || Entry::new(Kind::Refused).box_id(&here.id).refusal(&refusal);
+    match refused.reason {
+        ClaimReason::DoorTaken | ClaimReason::DoorShut | ClaimReason::NothingToReattach => {
+            house.ledger.alarm(reason.code(), entry())
+        }
+        ClaimReason::AgentDiffers
+        | ClaimReason::NoCredential
+        | ClaimReason::BadClaim
+        | ClaimReason::Draining
+        | ClaimReason::LedgerDown => house.ledger.refused(entry()),
+    }
+    let body = serde_json::to_vec(&refused).unwrap_or_default();
+    let mut response = Response::new(Reply::json(body));
+    *response.status_mut() = match refused.reason {
+        ClaimReason::DoorTaken | ClaimReason::DoorShut => StatusCode::CONFLICT,
+        ClaimReason::NothingToReattach | ClaimReason::NoCredential => StatusCode::FORBIDDEN,
+        ClaimReason::AgentDiffers | ClaimReason::BadClaim => StatusCode::BAD_REQUEST,
+        ClaimReason::Draining | ClaimReason::LedgerDown => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    response
+}
+
+fn occupied(here: &BoxHouse, taken: Taken) -> ClaimRefused {
+    let Taken { reason, run, since } = taken;
+    let since = since.map(|since| since.to_string());
+    let holder = run.as_ref().map_or_else(|| "a run".to_owned(), |run| format!("run {run}"));
+    let (said, hint) = match reason {
+        ClaimReason::DoorShut => (
+            format!("the door of box {} is shut: {holder} was lost here and something of it may live on", here.id),
+            format!("end what is left of it, then `gateway runs release {}`", here.id),
+        ),
+        ClaimReason::NothingToReattach => {
+            (format!("there is no run of box {} that this token could take up", here.id), "start a new run".to_owned())
+        }
+        _ => (
+            format!("the door of box {} is held by {holder}", here.id),
+            "wait for it to end, or declare another [[box]] for parallel runs".to_owned(),
+        ),
+    };
+    ClaimRefused { reason, said, hint, run, since }
+}
+
+fn bad(hint: &str) -> ClaimRefused {
+    refused(ClaimReason::BadClaim, "the claim could not be understood", hint)
+}
+
+fn refused(reason: ClaimReason, said: &str, hint: &str) -> ClaimRefused {
+    ClaimRefused { reason, said: said.to_owned(), hint: hint.to_owned(), run: None, since: None }
+}
+
+fn reason_code(reason: ClaimReason) -> String {
+    serde_json::to_value(reason).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+const CLAIM_LIMIT: usize = 16 * 1024;
+const CLAIM_DEADLINE: Duration = Duration::from_secs(10);

@@ -1,0 +1,219 @@
+//! The dialogue on the claim: spec, attestation, report, one JSON line each. When it breaks, the run is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use box_spec::wire::LINE_LIMIT;
+use box_spec::{Attestation, EndedBy, FromBox, FromHouse, Spec};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
+use tokio::time::Instant;
+
+use crate::house::{BoxHouse, House};
+use crate::ledger::{Entry, Kind};
+use crate::refusal::{Reason, Refusal};
+use crate::runs::Run;
+
+use super::{Opened, settle};
+
+type Io = TokioIo<Upgraded>;
+
+/// One claim connection and what was said on it so far.
+struct Dialogue {
+    house: Arc<House>,
+    here: Arc<BoxHouse>,
+    run: Arc<Run>,
+    claimed_init: bool,
+    attested: Option<Attestation>,
+    reader: BufReader<ReadHalf<Io>>,
+    writer: WriteHalf<Io>,
+    /// When an answer is due; past it the run is lost.
+    due: Option<Instant>,
+    cut: bool,
+}
+
+/// What the dialogue saw next.
+enum Next {
+    Said(FromBox),
+    NotUnderstood,
+    Gone(&'static str),
+    CutNow,
+    Draining,
+}
+
+/// Holds the claim from the upgrade to the end of the run.
+pub(super) async fn hold(
+    house: Arc<House>,
+    here: Arc<BoxHouse>,
+    opened: Opened,
+    claimed_init: bool,
+    upgrade: OnUpgrade,
+) {
+    let Opened { run, token } = opened;
+    let _held = house.drain.hold();
+    let upgraded = match tokio::time::timeout(Duration::from_secs(10), upgrade).await {
+        Ok(Ok(upgraded)) => upgraded,
+        Ok(Err(_)) | Err(_) => return settle::lost(&house, &run, None, "the claim ended before it began").await,
+    };
+    let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
+    let spec = Spec {
+        run: run.id.clone(),
+        box_id: here.id.clone(),
+        token,
+        agent: run.agent,
+        house: house.fingerprint.clone(),
+        ca_pem: house.ca_pem.clone(),
+        ceiling_seconds: run.ceiling.map(|ceiling| ceiling.as_secs()),
+        sentinels: run.sentinels.clone(),
+        started: run.started.to_string(),
+    };
+    let mut dialogue = Dialogue {
+        due: Some(Instant::now() + ATTEST_DEADLINE),
+        house,
+        here,
+        run,
+        claimed_init,
+        attested: None,
+        reader: BufReader::new(reader),
+        writer,
+        cut: false,
+    };
+    if dialogue.say(&FromHouse::Spec(Box::new(spec))).await {
+        dialogue.until_the_end().await;
+    } else {
+        settle::lost(&dialogue.house, &dialogue.run, None, "the claim broke").await;
+    }
+}
+
+impl Dialogue {
+    async fn until_the_end(mut self) {
+        loop {
+            match self.next().await {
+                Next::Said(FromBox::Attest(attestation)) => {
+                    if !self.attest(attestation).await {
+                        return;
+                    }
+                }
+                Next::Said(FromBox::Report(report)) => {
+                    let settled = settle::report(&self.house, &self.run, self.attested.as_ref(), &report).await;
+                    self.say(&FromHouse::Settled(settled)).await;
+                    return self.nothing_more().await;
+                }
+                Next::NotUnderstood => {
+                    return settle::lost(
+                        &self.house,
+                        &self.run,
+                        self.attested.as_ref(),
+                        "the claim carried what is no message of it",
+                    )
+                    .await;
+                }
+                Next::Gone(why) => return settle::lost(&self.house, &self.run, self.attested.as_ref(), why).await,
+                Next::CutNow => self.cut_at_the_ceiling().await,
+                // The run stays on disk; its boxd takes it up again when the house is back.
+                Next::Draining => return,
+            }
+        }
+    }
+
+    async fn attest(&mut self, attestation: Attestation) -> bool {
+        let which = if self.attested.is_some() {
+            Some("attested twice")
+        } else if attestation.namespace_init != self.claimed_init {
+            Some("namespace_init differs from the claim")
+        } else if !attestation.locked && !self.here.unsafe_open_network {
+            Some("locked: the box has a network of its own")
+        } else if !attestation.non_dumpable {
+            Some("non_dumpable: boxd's memory can be read in the box")
+        } else {
+            None
+        };
+        if let Some(which) = which {
+            self.say(&FromHouse::Unproven { which: which.to_owned() }).await;
+            settle::unproven(&self.house, &self.run, which).await;
+            return false;
+        }
+        let entry = Entry::new(Kind::Attested)
+            .box_id(&self.here.id)
+            .run_id(&self.run.id)
+            .fact("attestation", serde_json::to_value(&attestation).unwrap_or_default());
+        if let Err(error) = self.house.ledger.note(entry).await {
+            tracing::error!(%error, "record an attestation");
+            self.say(&FromHouse::Unproven { which: "the house's ledger cannot be written".to_owned() }).await;
+            settle::unproven(&self.house, &self.run, "the ledger could not be written").await;
+            return false;
+        }
+        self.attested = Some(attestation);
+        self.due = None;
+        self.say(&FromHouse::Go).await
+    }
+
+    async fn cut_at_the_ceiling(&mut self) {
+        self.cut = true;
+        self.run.reached_ceiling();
+        self.run.cut();
+        self.due = Some(Instant::now() + self.house.limits.report_deadline + AGENT_GRACE);
+        let entry = Entry::new(Kind::Cut).box_id(&self.here.id).run_id(&self.run.id).fact("ended_by", "ceiling");
+        if let Err(error) = self.house.ledger.note(entry).await {
+            tracing::error!(%error, run = %self.run.id, "record the cut of a run");
+        }
+        self.say(&FromHouse::Cut { ended_by: EndedBy::Ceiling }).await;
+    }
+
+    /// After the report only the end of the connection may come. Anything else is a second report.
+    async fn nothing_more(mut self) {
+        self.due = Some(Instant::now() + Duration::from_secs(2));
+        if let Next::Said(_) | Next::NotUnderstood = self.next().await {
+            let refusal = Refusal::new(
+                Reason::ReportRefused,
+                "the run has reported already",
+                "a second message came after the report of the run",
+            );
+            self.house.ledger.alarm(
+                refusal.reason().code(),
+                Entry::new(Kind::Refused).box_id(&self.here.id).run_id(&self.run.id).refusal(&refusal),
+            );
+        }
+    }
+
+    async fn next(&mut self) -> Next {
+        let cut_at = if self.cut { None } else { self.run.cut_at() };
+        let mut line = Vec::new();
+        let read = (&mut self.reader).take(LINE_LIMIT as u64);
+        let mut read = std::pin::pin!(read);
+        tokio::select! {
+            () = at(cut_at) => Next::CutNow,
+            () = at(self.due) => Next::Gone("the box did not answer in time"),
+            () = self.house.drain.started() => Next::Draining,
+            got = read.read_until(b'\n', &mut line) => match got {
+                Ok(0) => Next::Gone("the claim broke and no report came"),
+                Err(_) => Next::Gone("the claim broke and no report came"),
+                Ok(_) if line.last() != Some(&b'\n') && line.len() < LINE_LIMIT => Next::Gone("the claim broke and no report came"),
+                Ok(_) => serde_json::from_slice(&line).map_or(Next::NotUnderstood, Next::Said),
+            },
+        }
+    }
+
+    async fn say(&mut self, message: &FromHouse) -> bool {
+        let Ok(mut line) = serde_json::to_vec(message) else { return false };
+        line.push(b'\n');
+        let write = async {
+            self.writer.write_all(&line).await?;
+            self.writer.flush().await
+        };
+        matches!(tokio::time::timeout(Duration::from_secs(5), write).await, Ok(Ok(())))
+    }
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long boxd may take from the spec to its attestation.
+const ATTEST_DEADLINE: Duration = Duration::from_secs(30);
+/// What boxd gives an agent that is told to end, before it reports.
+const AGENT_GRACE: Duration = Duration::from_secs(15);

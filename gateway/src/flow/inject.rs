@@ -1,0 +1,213 @@
+//! Inject: every carrier of a credential is emptied, then the real one is set. Nothing is substituted anywhere else.
+
+use std::sync::Arc;
+
+use box_spec::wire::SENTINEL_MARK;
+use http::header::{
+    CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+
+use crate::flow::identify::Caller;
+use crate::flow::judge::Permit;
+use crate::host::Target;
+use crate::policy::{Grant, Scheme, carriers};
+use crate::refusal::{Reason, Refusal, Told};
+use crate::vault::Vault;
+
+/// A request as it will be sent: judged, written down, and with its real credential.
+#[derive(Debug)]
+pub struct Outbound {
+    caller: Caller,
+    target: Target,
+    scheme: Scheme,
+    grant: Arc<Grant>,
+    head: Parts,
+    injected: Vec<HeaderName>,
+}
+
+impl Outbound {
+    #[must_use]
+    pub const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    #[must_use]
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    #[must_use]
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The names of the headers that were set from the vault.
+    #[must_use]
+    pub fn injected(&self) -> &[HeaderName] {
+        &self.injected
+    }
+
+    #[must_use]
+    pub fn into_head(self) -> Parts {
+        self.head
+    }
+}
+
+/// Makes a permit into what is sent.
+///
+/// # Errors
+/// The credential is missing, expired or renders no header; or a sentinel is left over. Nothing is sent then.
+pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
+    let (caller, target, scheme, grant, mut head) = permit.into_parts();
+    let told = |refusal: Refusal| Told::new(Some(target.clone()), refusal.with_grant(grant.name.as_str()));
+    let rendered = match &grant.secret {
+        Some(name) => {
+            let credential =
+                vault.credential(name).map_err(|outage| told(outage_refusal(name.as_str(), &outage.to_string())))?;
+            let rendered = credential.headers();
+            if rendered.is_empty() {
+                return Err(told(outage_refusal(name.as_str(), "it rendered no header")));
+            }
+            rendered
+        }
+        None => Vec::new(),
+    };
+    // Hop-by-hop fields go first: a name that the box lists in Connection must not take the real credential away.
+    strip_hop_by_hop(&mut head.headers);
+    if grant.secret.is_some() || !grant.keeps_credentials {
+        strip_credentials(&mut head);
+    }
+    let injected = rendered.iter().map(|(name, _)| name.clone()).collect();
+    for (name, value) in rendered {
+        head.headers.insert(name, value);
+    }
+    address(&mut head, &target, scheme)
+        .map_err(|inside| told(Refusal::new(Reason::BadRequest, "the address could not be understood", inside)))?;
+    if still_holds_a_sentinel(&head) {
+        return Err(told(Refusal::new(
+            Reason::SentinelAstray,
+            "a stand-in credential was left in the request",
+            "a sentinel was left over after the overwrite",
+        )));
+    }
+    Ok(Outbound { caller, target, scheme, grant, head, injected })
+}
+
+fn outage_refusal(name: &str, inside: &str) -> Refusal {
+    Refusal::new(
+        Reason::CredentialOutage,
+        format!("the house's credential {name:?} cannot be used now"),
+        format!("credential {name}: {inside}"),
+    )
+}
+
+/// Removes what concerns one connection only, and whatever `Connection` names (RFC 9110 §7.6.1).
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .filter(|name| name != HOST)
+        .collect();
+    let trailers = headers.get_all(TE).into_iter().any(|value| {
+        value.to_str().is_ok_and(|te| te.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
+    });
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    for name in ["keep-alive", "proxy-connection", "proxy-authentication-info"] {
+        headers.remove(name);
+    }
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    } else {
+        headers.remove(TRAILER);
+    }
+}
+
+/// Empties every carrier of a credential, in any spelling.
+fn strip_credentials(head: &mut Parts) {
+    let carriers: Vec<HeaderName> =
+        head.headers.keys().filter(|name| carriers::header_carries_credential(name.as_str())).cloned().collect();
+    for name in carriers {
+        head.headers.remove(name);
+    }
+    let protocols = head
+        .headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .into_iter()
+        .any(|value| value.to_str().is_ok_and(|list| list.split(',').any(carriers::protocol_carries_credential)));
+    if protocols {
+        head.headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    }
+    if let Some(path) = head.uri.path_and_query()
+        && let Some(kept) = without_credential_keys(path)
+    {
+        head.uri = Uri::from(kept);
+    }
+}
+
+/// The address without the query keys that carry credentials; `None` when there are none.
+fn without_credential_keys(path: &PathAndQuery) -> Option<PathAndQuery> {
+    let query = path.query()?;
+    let carries = |pair: &&str| {
+        let key = pair.split('=').next().unwrap_or_default();
+        carriers::query_key_carries_credential(&decoded(key))
+    };
+    if !query.split('&').any(|pair| carries(&pair)) {
+        return None;
+    }
+    let kept: Vec<&str> = query.split('&').filter(|pair| !carries(pair)).collect();
+    let text = if kept.is_empty() { path.path().to_owned() } else { format!("{}?{}", path.path(), kept.join("&")) };
+    text.parse().ok()
+}
+
+fn decoded(key: &str) -> String {
+    let bytes = key.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escape = (bytes[at] == b'%')
+            .then(|| bytes.get(at + 1..at + 3))
+            .flatten()
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        out.push(escape.unwrap_or(bytes[at]));
+        at += if escape.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The address in origin form, and the Host of the target (RFC 9112 §3.2.1).
+fn address(head: &mut Parts, target: &Target, scheme: Scheme) -> Result<(), String> {
+    let path = head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    head.uri = Uri::from(path);
+    let host = if target.port() == scheme.default_port() { target.host().to_string() } else { target.to_string() };
+    let value = HeaderValue::try_from(host).map_err(|error| error.to_string())?;
+    head.headers.insert(HOST, value);
+    Ok(())
+}
+
+fn still_holds_a_sentinel(head: &Parts) -> bool {
+    let mark = SENTINEL_MARK.as_bytes();
+    let holds = |bytes: &[u8]| bytes.windows(mark.len()).any(|window| window == mark);
+    holds(head.uri.path_and_query().map_or("", |path| path.as_str()).as_bytes())
+        || head.headers.values().any(|value| holds(value.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! Judge: may this box go there, and may this request be sent. The only maker of a pass and of a permit.
+
+mod framing;
+mod sentinels;
+
+use std::sync::Arc;
+
+use box_spec::Provider;
+use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
+use http::request::Parts;
+use http::{Method, Request, Uri};
+
+use crate::flow::identify::Caller;
+use crate::host::Target;
+use crate::ledger::{Entry, Kind, Ruling as Word, Verdict};
+use crate::policy::{Ask, Found, Grant, LocalRoute, NormalPath, Policy, Scheme, local_route};
+use crate::refusal::{Reason, Refusal, Told};
+
+/// Proof that a box may open a connection toward a target. What goes through it is judged again.
+#[derive(Debug)]
+pub struct Pass {
+    caller: Caller,
+    target: Target,
+}
+
+/// Proof that one request may be sent. It owns the head, so that no other head can be sent with it.
+#[derive(Debug)]
+pub struct Permit {
+    caller: Caller,
+    target: Target,
+    scheme: Scheme,
+    grant: Arc<Grant>,
+    head: Parts,
+}
+
+/// What may become of a request: it is relayed, or the house answers it itself.
+#[derive(Debug)]
+pub enum Ruling {
+    Relay(Permit),
+    Answer(Answer),
+}
+
+/// A request that never leaves the house and is no refusal: a refresh attempt, telemetry, side calls.
+#[derive(Debug)]
+pub struct Answer {
+    caller: Caller,
+    route: LocalRoute,
+}
+
+impl Pass {
+    #[must_use]
+    pub const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    #[must_use]
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl Permit {
+    /// Takes the permit apart, to be made into what is sent. Only a permit that the ledger let out gets here.
+    #[must_use]
+    pub fn into_parts(self) -> (Caller, Target, Scheme, Arc<Grant>, Parts) {
+        let Self { caller, target, scheme, grant, head } = self;
+        (caller, target, scheme, grant, head)
+    }
+}
+
+impl Answer {
+    #[must_use]
+    pub const fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    #[must_use]
+    pub const fn route(&self) -> LocalRoute {
+        self.route
+    }
+}
+
+/// The target of a CONNECT (RFC 9110 §9.3.6), in its one normal form.
+///
+/// # Errors
+/// A malformed authority: it is refused at CONNECT itself, since there is nowhere to go.
+pub fn target<B>(request: &Request<B>) -> Result<Target, Told> {
+    let authority = request.uri().authority().map_or("", |authority| authority.as_str());
+    Target::from_authority(authority, None).map_err(|fault| {
+        Told::new(
+            None,
+            Refusal::new(
+                Reason::BadAuthority,
+                format!("the target of CONNECT is malformed: {fault}"),
+                format!("malformed CONNECT target: {fault}"),
+            ),
+        )
+    })
+}
+
+/// At the door: may this box go toward this target at all.
+pub fn door(policy: &Policy, caller: Caller, target: Target) -> Verdict<Pass> {
+    let entry = entry(Kind::Tunnel, &caller).target(&target).scheme("https").method(&Method::CONNECT);
+    if !policy.opens_port(caller.box_id(), &target, Scheme::Https) {
+        let refusal = Refusal::new(
+            Reason::PortRefused,
+            format!("no grant opens port {} of {}", target.port(), target.host()),
+            format!("port {} is in no grant for this host", target.port()),
+        );
+        return Verdict::refuse(Told::new(Some(target), refusal), entry);
+    }
+    Verdict::allow(Pass { caller, target }, entry.ruling(Word::Allow))
+}
+
+/// Inside a tunnel: may this request be sent to the tunnel's target.
+pub fn request(policy: &Policy, pass: &Pass, head: Parts) -> Verdict<Ruling> {
+    let Pass { caller, target } = pass;
+    match same_host(target, Scheme::Https, &head) {
+        Ok(()) => ruling(policy, caller, target, Scheme::Https, head),
+        Err(refusal) => Verdict::refuse(
+            Told::new(Some(target.clone()), refusal),
+            words(Kind::Request, caller, target, Scheme::Https, &head),
+        ),
+    }
+}
+
+/// A plain request in absolute form: the target is its own authority (RFC 9112 §3.2.2), whatever `Host` says.
+///
+/// # Errors
+/// It is no proxy request, or its authority is malformed.
+pub fn plain(policy: &Policy, caller: &Caller, mut head: Parts) -> Result<Verdict<Ruling>, Told> {
+    let told = |reason, outside: String| Told::new(None, Refusal::new(reason, outside.clone(), outside));
+    let Some(authority) = head.uri.authority() else {
+        return Err(told(
+            Reason::BadRequest,
+            "this is a proxy: send CONNECT, or an absolute http:// address".to_owned(),
+        ));
+    };
+    if head.uri.scheme_str() != Some("http") {
+        return Err(told(
+            Reason::BadRequest,
+            "only http:// is taken in absolute form; use CONNECT for https".to_owned(),
+        ));
+    }
+    let target = Target::from_authority(authority.as_str(), Some(Scheme::Http.default_port()))
+        .map_err(|fault| told(Reason::BadAuthority, format!("the target is malformed: {fault}")))?;
+    if !policy.opens_port(caller.box_id(), &target, Scheme::Http) {
+        let refusal = Refusal::new(
+            Reason::PortRefused,
+            format!("no grant opens port {} of {} for plain http", target.port(), target.host()),
+            "plain http to a port that no grant names",
+        );
+        let entry = words(Kind::Request, caller, &target, Scheme::Http, &head);
+        return Ok(Verdict::refuse(Told::new(Some(target), refusal), entry));
+    }
+    head.headers.remove(HOST);
+    Ok(ruling(policy, caller, &target, Scheme::Http, head))
+}
+
+/// The refusal of a plain request whose run ended while it was under way.
+#[must_use]
+pub fn run_over() -> Told {
+    Told::new(None, Refusal::new(Reason::RunOver, "the run is over", "the run ended while the request was under way"))
+}
+
+fn ruling(policy: &Policy, caller: &Caller, target: &Target, scheme: Scheme, head: Parts) -> Verdict<Ruling> {
+    match decide(policy, caller, target, scheme, &head) {
+        Ok(Decision::Grant(grant)) => {
+            let entry =
+                words(Kind::Request, caller, target, scheme, &head).ruling(Word::Allow).grant(grant.name.as_str());
+            let permit = Permit { caller: caller.clone(), target: target.clone(), scheme, grant, head };
+            Verdict::allow(Ruling::Relay(permit), entry)
+        }
+        Ok(Decision::Local(route)) => {
+            let entry =
+                words(Kind::Answered, caller, target, scheme, &head).ruling(Word::Answer).fact("route", route.code());
+            Verdict::allow(Ruling::Answer(Answer { caller: caller.clone(), route }), entry)
+        }
+        Err(refusal) => {
+            let entry = words(Kind::Request, caller, target, scheme, &head);
+            Verdict::refuse(Told::new(Some(target.clone()), refusal), entry)
+        }
+    }
+}
+
+enum Decision {
+    Grant(Arc<Grant>),
+    Local(LocalRoute),
+}
+
+/// The order matters: what is malformed first, what is never allowed next, what the house answers, then the grants.
+fn decide(
+    policy: &Policy,
+    caller: &Caller,
+    target: &Target,
+    scheme: Scheme,
+    head: &Parts,
+) -> Result<Decision, Refusal> {
+    framing::check(head)?;
+    if head.method.as_str().eq_ignore_ascii_case("TRACE") || head.method == Method::CONNECT {
+        return Err(Refusal::new(
+            Reason::MethodNever,
+            format!("{} is never forwarded", head.method),
+            "TRACE or a CONNECT inside a tunnel",
+        ));
+    }
+    let path = NormalPath::parse(head.uri.path()).map_err(|fault| {
+        Refusal::new(Reason::BadRequest, format!("the path is malformed: {fault}"), format!("malformed path: {fault}"))
+    })?;
+    match local_route(target, &head.method, &path) {
+        Some(LocalRoute::DurableCredential) => {
+            return Err(Refusal::new(
+                Reason::DurableCredential,
+                "this route turns a credential into a durable one",
+                "a route that makes keys or tokens",
+            ));
+        }
+        Some(route) => return Ok(Decision::Local(route)),
+        None => {}
+    }
+    let ask = Ask { box_id: caller.box_id(), target, scheme, method: &head.method, path: &path };
+    let grant = match policy.find(&ask) {
+        Found::Grant(grant) => grant,
+        Found::NearMiss { grant, missed } => return Err(near_miss(target, head, grant, missed.as_str())),
+        Found::Nothing => {
+            return Err(Refusal::new(
+                Reason::NoGrant,
+                format!("no grant lets this box reach {target}"),
+                "no grant of this box names the host",
+            ));
+        }
+    };
+    if head.headers.contains_key(UPGRADE) {
+        return Err(Refusal::new(Reason::UpgradeRefused, "upgrades are not granted here", "an Upgrade header")
+            .with_grant(grant.name.as_str()));
+    }
+    sentinels::check(caller, grant, head)?;
+    Ok(Decision::Grant(Arc::clone(grant)))
+}
+
+fn near_miss(target: &Target, head: &Parts, grant: &Grant, missed: &str) -> Refusal {
+    let outside = format!("no grant lets this box send {} {} to {target}", head.method, head.uri.path());
+    Refusal::new(Reason::NoGrant, outside, format!("grant {} names the host but not this {missed}", grant.name))
+        .with_hint(format!("this is policy, not an outage: grant {:?} names this host but not this {missed}; an operator can widen it in the house's configuration", grant.name.as_str()))
+        .with_grant(grant.name.as_str())
+}
+
+/// CONNECT target = Host = the authority of an absolute form, each given exactly once (RFC 9112 §3.2).
+fn same_host(target: &Target, scheme: Scheme, head: &Parts) -> Result<(), Refusal> {
+    let mut hosts = head.headers.get_all(HOST).into_iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Refusal::new(
+            Reason::BadRequest,
+            "a request needs exactly one Host",
+            "no Host header, or more than one",
+        ));
+    };
+    let agrees =
+        |text: &str| Target::from_authority(text, Some(scheme.default_port())).is_ok_and(|named| named == *target);
+    if !host.to_str().is_ok_and(agrees) {
+        return Err(mismatch(target, "the Host header"));
+    }
+    match absolute(&head.uri) {
+        Some((form, authority)) if form != scheme.as_str() || !agrees(authority) => {
+            Err(mismatch(target, "the absolute address"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mismatch(target: &Target, what: &str) -> Refusal {
+    Refusal::new(
+        Reason::HostMismatch,
+        format!("the tunnel is to {target} and {what} names another host"),
+        format!("{what} differs from the CONNECT target"),
+    )
+}
+
+fn absolute(uri: &Uri) -> Option<(&str, &str)> {
+    Some((uri.scheme_str().unwrap_or_default(), uri.authority()?.as_str()))
+}
+
+fn entry(kind: Kind, caller: &Caller) -> Entry {
+    Entry::new(kind).box_id(caller.box_id()).run_id(&caller.run().id)
+}
+
+fn words(kind: Kind, caller: &Caller, target: &Target, scheme: Scheme, head: &Parts) -> Entry {
+    let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    entry(kind, caller)
+        .target(target)
+        .scheme(scheme.as_str())
+        .method(&head.method)
+        .path_and_query(head.uri.path_and_query().map_or("/", |path| path.as_str()))
+        .headers(&head.headers)
+        .body_length(length)
+}
+
+/// The provider whose error shape a refusal toward this target takes: only its model routes have one.
+#[must_use]
+pub fn model_route(target: &Target, path: &str) -> Option<Provider> {
+    let provider = crate::policy::providers::model_host(target.host())?;
+    let facts = crate::policy::providers::facts(provider);
+    facts.model_paths.iter().any(|prefix| path.starts_with(prefix)).then_some(provider)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Framing: whether everyone who reads this head will see the same request in it.
+
+use http::Version;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::request::Parts;
+
+use crate::refusal::{Reason, Refusal};
+
+/// A body has one length: `Content-Length` digits, or exactly `Transfer-Encoding: chunked` in HTTP/1.1
+/// (RFC 9112 §6.1, §6.3). Anything that two servers could read differently is refused.
+pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
+    let odd =
+        |inside: &str| Err(Refusal::new(Reason::BadRequest, "the length of the request body is ambiguous", inside));
+    if head.version != Version::HTTP_11 && head.headers.contains_key(TRANSFER_ENCODING) {
+        return odd("Transfer-Encoding before HTTP/1.1");
+    }
+    let mut codings = head.headers.get_all(TRANSFER_ENCODING).into_iter();
+    if let Some(coding) = codings.next() {
+        if codings.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+            return odd("Transfer-Encoding other than one `chunked`");
+        }
+        if head.headers.contains_key(CONTENT_LENGTH) {
+            return odd("Content-Length beside Transfer-Encoding");
+        }
+    }
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).into_iter();
+    if let Some(length) = lengths.next() {
+        let digits = !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit);
+        if lengths.next().is_some() || !digits {
+            return odd("Content-Length that is not one number");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Sentinels: a stand-in credential is let through only toward its own provider, in a credential's place.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use box_spec::Provider;
+use box_spec::wire::SENTINEL_MARK;
+use http::request::Parts;
+
+use crate::flow::identify::Caller;
+use crate::policy::{Grant, carriers};
+use crate::refusal::{Reason, Refusal};
+
+/// Refuses a head that carries a sentinel where none belongs: in the address, in a header that carries no credential,
+/// toward a grant without a secret, or one of another run.
+pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), Refusal> {
+    let address = head.uri.path_and_query().map_or("", |address| address.as_str());
+    if holds(address.as_bytes()) {
+        return Err(astray(grant, "in the address"));
+    }
+    for (name, value) in &head.headers {
+        if !holds(value.as_bytes()) && !inside_basic(value.as_bytes()).is_some_and(|inside| holds(&inside)) {
+            continue;
+        }
+        let Some(provider) = grant.serves else {
+            return Err(astray(grant, "toward a host that is not its provider's"));
+        };
+        if !carriers::header_carries_credential(name.as_str()) {
+            return Err(astray(grant, "in a header that carries no credential"));
+        }
+        if !is_own(caller, provider, value.as_bytes()) {
+            return Err(astray(grant, "of another run or provider"));
+        }
+    }
+    Ok(())
+}
+
+fn is_own(caller: &Caller, provider: Provider, value: &[u8]) -> bool {
+    let is_in = |needle: &str| memmem(value, needle.as_bytes());
+    caller
+        .run()
+        .sentinels_of(provider)
+        .any(|sentinel| is_in(&sentinel.access) || sentinel.refresh.as_deref().is_some_and(is_in))
+}
+
+fn inside_basic(value: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (scheme, credentials) = text.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    STANDARD.decode(credentials.trim()).ok()
+}
+
+fn holds(bytes: &[u8]) -> bool {
+    memmem(bytes, SENTINEL_MARK.as_bytes())
+}
+
+fn memmem(bytes: &[u8], needle: &[u8]) -> bool {
+    bytes.windows(needle.len()).any(|window| window == needle)
+}
+
+fn astray(grant: &Grant, whereabouts: &str) -> Refusal {
+    Refusal::new(
+        Reason::SentinelAstray,
+        "a stand-in credential was found where it does not belong",
+        format!("a sentinel {whereabouts}"),
+    )
+    .with_grant(grant.name.as_str())
+}

@@ -1,0 +1,184 @@
+//! Reply: the body of an answer to the box; one that is relayed closes its line when it ends.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::flow::relay::Lease;
+use crate::ledger::{Ended, Line, Outcome};
+use crate::refusal::Reason;
+
+/// What the box is sent.
+pub enum Reply {
+    /// The house's own words.
+    Said(Full<Bytes>),
+    Relayed(Box<Recorded>),
+}
+
+/// A body from upstream with the line of its request. Streamed as it comes; nothing is held back.
+pub struct Recorded {
+    body: Incoming,
+    line: Option<Line>,
+    lease: Option<Lease>,
+    _place: OwnedSemaphorePermit,
+    idle: Pin<Box<Sleep>>,
+    idle_limit: Duration,
+    received: u64,
+    facts: Facts,
+}
+
+/// What is known of an answer before its body came.
+pub struct Facts {
+    pub status: u16,
+    pub sent: Arc<AtomicU64>,
+    pub timings: Vec<(&'static str, Duration)>,
+    pub over: CancellationToken,
+}
+
+/// Why a relayed body broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    #[error("read the answer")]
+    Upstream(#[source] hyper::Error),
+    #[error("read the answer: nothing came for too long")]
+    Idle,
+}
+
+impl Reply {
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::Said(Full::default())
+    }
+
+    #[must_use]
+    pub fn json(body: Vec<u8>) -> Self {
+        Self::Said(Full::new(Bytes::from(body)))
+    }
+}
+
+impl Recorded {
+    pub fn new(
+        body: Incoming,
+        line: Line,
+        lease: Lease,
+        place: OwnedSemaphorePermit,
+        idle_limit: Duration,
+        facts: Facts,
+    ) -> Self {
+        let mut recorded = Self {
+            body,
+            line: Some(line),
+            lease: Some(lease),
+            _place: place,
+            idle: Box::pin(tokio::time::sleep(idle_limit)),
+            idle_limit,
+            received: 0,
+            facts,
+        };
+        // A body that ended with its head is never polled.
+        if recorded.body.is_end_stream() {
+            recorded.whole();
+        }
+        recorded
+    }
+
+    fn whole(&mut self) {
+        self.close(Ended::Complete, None, None);
+        if let Some(lease) = self.lease.take() {
+            lease.give_back();
+        }
+    }
+
+    fn close(&mut self, ended: Ended, reason: Option<Reason>, inside: Option<String>) {
+        if let Some(line) = self.line.take() {
+            line.close(Outcome {
+                status: Some(self.facts.status),
+                bytes_up: self.facts.sent.load(Ordering::Relaxed),
+                bytes_down: self.received,
+                ended,
+                reason,
+                inside,
+                injected: Vec::new(),
+                timings: std::mem::take(&mut self.facts.timings),
+            });
+        }
+    }
+
+    fn poll_recorded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.received += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
+                self.idle.as_mut().reset(Instant::now() + self.idle_limit);
+                if self.body.is_end_stream() {
+                    self.whole();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.close(
+                    Ended::Incomplete,
+                    Some(Reason::UpstreamFailed),
+                    Some(format!("the answer broke off: {error}")),
+                );
+                Poll::Ready(Some(Err(Broken::Upstream(error))))
+            }
+            Poll::Ready(None) => {
+                self.whole();
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                ready!(self.idle.as_mut().poll(cx));
+                self.close(
+                    Ended::Incomplete,
+                    Some(Reason::UpstreamFailed),
+                    Some("nothing came for too long".to_owned()),
+                );
+                Poll::Ready(Some(Err(Broken::Idle)))
+            }
+        }
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        let ended = if self.facts.over.is_cancelled() { Ended::Cut } else { Ended::Aborted };
+        self.close(ended, None, None);
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self.get_mut() {
+            Self::Said(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
+            }
+            Self::Relayed(recorded) => recorded.poll_recorded(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Said(body) => body.is_end_stream(),
+            Self::Relayed(recorded) => recorded.body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Said(body) => body.size_hint(),
+            Self::Relayed(recorded) => recorded.body.size_hint(),
+        }
+    }
+}

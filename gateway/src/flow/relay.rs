@@ -1,0 +1,243 @@
+//! Relay: the request goes out and its answer comes back, streamed both ways and never held.
+
+mod pool;
+mod upload;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use http::header::{CONNECTION, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio_rustls::TlsConnector;
+
+use crate::config::Limits;
+use crate::dial::{DialFault, Dialer};
+use crate::flow::identify::Caller;
+use crate::flow::inject::Outbound;
+use crate::policy::Scheme;
+use crate::refusal::{Reason, Refusal, Told};
+use crate::tls::{UpstreamTlsFault, Upstreams as UpstreamTls};
+
+use pool::{Key, Pool};
+use upload::Upload;
+
+pub use pool::Lease;
+
+/// What all relays share: how to reach upstreams, and the connections kept to them.
+pub struct Upstreams {
+    dialer: Dialer,
+    tls: UpstreamTls,
+    pool: Pool,
+    head_deadline: Duration,
+    tls_deadline: Duration,
+}
+
+/// An answer that began to arrive.
+pub struct Arrived {
+    pub response: Response<Incoming>,
+    /// The connection that it arrives on, to be given back when it is whole.
+    pub lease: Lease,
+    pub sent: Arc<AtomicU64>,
+    pub injected: Vec<HeaderName>,
+    pub timings: Vec<(&'static str, Duration)>,
+}
+
+impl Upstreams {
+    #[must_use]
+    pub fn new(dialer: Dialer, tls: UpstreamTls, limits: &Limits) -> Self {
+        Self {
+            dialer,
+            tls,
+            pool: Pool::new(limits.upstream_idle, limits.upstream_per_target),
+            head_deadline: limits.response_head_deadline,
+            tls_deadline: limits.tls_deadline,
+        }
+    }
+}
+
+/// Sends a request and waits for the head of its answer.
+///
+/// A connection that the upstream closed while it was idle is replaced, if hyper hands the unsent request back
+/// (RFC 9112 §9.3.1); a request that may have been sent is never sent again.
+///
+/// # Errors
+/// The upstream cannot be reached, is not who it should be, or fails; or it rejects the credential that was injected.
+pub async fn relay(upstreams: &Upstreams, outbound: Outbound, body: Incoming) -> Result<Arrived, Told> {
+    let key = Key::of(&outbound);
+    let target = outbound.target().clone();
+    let grant = outbound.grant().name.clone();
+    let injected = outbound.injected().to_vec();
+    let told = move |refusal: Refusal| Told::new(Some(target.clone()), refusal.with_grant(grant.as_str()));
+    let mut timings = Vec::new();
+    let begun = Instant::now();
+
+    let mut lease = match upstreams.pool.take(&key) {
+        Some(lease) => lease,
+        None => connect(upstreams, &outbound, &key, &mut timings).await.map_err(&told)?,
+    };
+    let sent = Arc::new(AtomicU64::new(0));
+    let way = Way::of(&outbound);
+    let mut request = Request::from_parts(outbound.into_head(), Upload::new(body, Arc::clone(&sent)));
+    let answered = loop {
+        match tokio::time::timeout(upstreams.head_deadline, lease.send(request)).await {
+            Ok(Ok(response)) => break response,
+            Ok(Err(mut error)) => match error.take_message() {
+                Some(unsent) => {
+                    request = unsent;
+                    lease = reconnect(upstreams, &way, &key, &mut timings).await.map_err(&told)?;
+                }
+                None => {
+                    return Err(told(Refusal::new(
+                        Reason::UpstreamFailed,
+                        "the host closed the connection without an answer",
+                        format!("upstream: {}", error.error()),
+                    )));
+                }
+            },
+            Err(_) => {
+                return Err(told(Refusal::new(
+                    Reason::UpstreamFailed,
+                    "the host did not answer in time",
+                    "no response head within the deadline",
+                )));
+            }
+        }
+    };
+    timings.push(("head", begun.elapsed()));
+    let mut response = answered;
+    look_at(&response, !injected.is_empty()).map_err(&told)?;
+    strip_hop_by_hop(response.headers_mut());
+    Ok(Arrived { response, lease, sent, injected, timings })
+}
+
+/// How to reach an upstream again after its request was taken apart.
+struct Way {
+    caller: Caller,
+    target: crate::host::Target,
+    scheme: Scheme,
+    dial: Option<std::net::SocketAddr>,
+    ca: Option<crate::tls::UpstreamCa>,
+}
+
+impl Way {
+    fn of(outbound: &Outbound) -> Self {
+        Self {
+            caller: outbound.caller().clone(),
+            target: outbound.target().clone(),
+            scheme: outbound.scheme(),
+            dial: outbound.grant().dial_instead(outbound.target()),
+            ca: outbound.grant().upstream_ca.clone(),
+        }
+    }
+}
+
+async fn connect(
+    upstreams: &Upstreams,
+    outbound: &Outbound,
+    key: &Key,
+    timings: &mut Vec<(&'static str, Duration)>,
+) -> Result<Lease, Refusal> {
+    reconnect(upstreams, &Way::of(outbound), key, timings).await
+}
+
+async fn reconnect(
+    upstreams: &Upstreams,
+    way: &Way,
+    key: &Key,
+    timings: &mut Vec<(&'static str, Duration)>,
+) -> Result<Lease, Refusal> {
+    let begun = Instant::now();
+    let stream = upstreams.dialer.dial(&way.target, way.dial).await.map_err(|fault| dial_refusal(&fault))?;
+    timings.push(("dial", begun.elapsed()));
+    let over = way.caller.run().over().clone();
+    if way.scheme == Scheme::Http {
+        return upstreams.pool.open(key.clone(), stream, over).await.map_err(|error| failed(&error));
+    }
+    let tls = TlsConnector::from(upstreams.tls.client_config(way.ca.as_ref()));
+    let handshake = tls.connect(way.target.host().server_name(), stream);
+    let stream = match tokio::time::timeout(upstreams.tls_deadline, handshake).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(tls_refusal(UpstreamTlsFault::classify(&error))),
+        Err(_) => {
+            return Err(Refusal::new(
+                Reason::UpstreamUnreachable,
+                "the host did not finish its TLS handshake",
+                "upstream TLS handshake took too long",
+            ));
+        }
+    };
+    timings.push(("tls", begun.elapsed()));
+    upstreams.pool.open(key.clone(), stream, over).await.map_err(|error| failed(&error))
+}
+
+fn dial_refusal(fault: &DialFault) -> Refusal {
+    match fault {
+        DialFault::Screened { .. } => {
+            Refusal::new(Reason::AddressRefused, "the host's address is private, local or reserved", fault.to_string())
+        }
+        _ => Refusal::new(Reason::UpstreamUnreachable, "the host could not be reached", fault.to_string()),
+    }
+}
+
+fn tls_refusal(fault: UpstreamTlsFault) -> Refusal {
+    let inside = format!("upstream TLS: {fault}");
+    if fault.is_distrust() {
+        return Refusal::new(Reason::UpstreamUntrusted, format!("the host is not trusted: {fault}"), inside);
+    }
+    Refusal::new(Reason::UpstreamUnreachable, "the host did not finish its TLS handshake", inside)
+}
+
+fn failed(error: &hyper::Error) -> Refusal {
+    Refusal::new(Reason::UpstreamFailed, "the host did not speak HTTP/1.1", format!("upstream: {error}"))
+}
+
+/// What of an answer is an outage of the house and must not reach the agent as the host's own word.
+fn look_at(response: &Response<Incoming>, injected: bool) -> Result<(), Refusal> {
+    match response.status() {
+        // The box's stand-in never reached the host: what was rejected is the house's credential.
+        StatusCode::UNAUTHORIZED if injected => Err(Refusal::new(
+            Reason::CredentialRejected,
+            "the host rejected the house's credential",
+            "upstream answered 401 to an injected credential",
+        )),
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            Err(Refusal::new(Reason::UpstreamFailed, "the host asked for proxy credentials", "upstream answered 407"))
+        }
+        StatusCode::SWITCHING_PROTOCOLS => Err(Refusal::new(
+            Reason::UpstreamFailed,
+            "the host switched protocols unasked",
+            "upstream answered 101 to a request without Upgrade",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The response side of RFC 9110 §7.6.1.
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    for name in ["keep-alive", "proxy-connection", "proxy-authentication-info"] {
+        headers.remove(name);
+    }
+}
+
+impl Arrived {
+    /// Bytes of the request body that were sent so far.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+}

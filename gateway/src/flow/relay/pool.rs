@@ -1,0 +1,141 @@
+//! Pool: connections to upstreams that stay open between requests, each for one box, one grant and one target.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use box_spec::BoxId;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::flow::inject::Outbound;
+use crate::host::Target;
+use crate::policy::{GrantName, Scheme};
+
+use super::upload::Upload;
+
+/// Who may share a connection. The grant stands for its credential, its roots and its address.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    box_id: BoxId,
+    grant: GrantName,
+    target: Target,
+    scheme: Scheme,
+}
+
+/// The idle connections of the house.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    idle: Mutex<HashMap<Key, Vec<Idle>>>,
+    idle_life: Duration,
+    per_key: usize,
+}
+
+struct Idle {
+    sender: SendRequest<Upload>,
+    since: Instant,
+}
+
+/// A connection in use by one request. Dropped, it closes; given back, it serves the next.
+pub struct Lease {
+    sender: SendRequest<Upload>,
+    key: Key,
+    shared: Arc<Shared>,
+}
+
+impl Key {
+    pub(super) fn of(outbound: &Outbound) -> Self {
+        Self {
+            box_id: outbound.caller().box_id().clone(),
+            grant: outbound.grant().name.clone(),
+            target: outbound.target().clone(),
+            scheme: outbound.scheme(),
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn new(idle_life: Duration, per_key: usize) -> Self {
+        Self { shared: Arc::new(Shared { idle: Mutex::new(HashMap::new()), idle_life, per_key }) }
+    }
+
+    /// An idle connection that is still alive, the youngest first.
+    pub(super) fn take(&self, key: &Key) -> Option<Lease> {
+        let mut idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = idle.get_mut(key)?;
+        let mut found = None;
+        while let Some(candidate) = waiting.pop() {
+            if candidate.sender.is_ready() && candidate.since.elapsed() < self.shared.idle_life {
+                found = Some(candidate.sender);
+                break;
+            }
+        }
+        if waiting.is_empty() {
+            idle.remove(key);
+        }
+        found.map(|sender| Lease { sender, key: key.clone(), shared: Arc::clone(&self.shared) })
+    }
+
+    /// Speaks HTTP/1.1 on a fresh connection. It ends with the run that opened it.
+    pub(super) async fn open<S>(&self, key: Key, stream: S, over: CancellationToken) -> hyper::Result<Lease>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = http1::Builder::new()
+            .preserve_header_case(true)
+            .max_headers(200)
+            .max_buf_size(512 * 1024)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        tokio::spawn(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                ended = connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "an upstream connection ended");
+                    }
+                }
+            }
+        });
+        Ok(Lease { sender, key, shared: Arc::clone(&self.shared) })
+    }
+}
+
+impl Lease {
+    /// Sends a request. An error that still holds the request tells that none of it was sent.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Upload>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Upload>>> {
+        // A connection that was just opened needs a moment until it takes a request; a closed one says so on sending.
+        let _ = self.sender.ready().await;
+        self.sender.try_send_request(request).await
+    }
+
+    /// The answer is whole: the connection may serve another request of the same box, grant and target.
+    pub fn give_back(self) {
+        let Self { sender, key, shared } = self;
+        if sender.is_closed() {
+            return;
+        }
+        let mut idle = shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever has been waiting too long makes room, wherever it waits: nothing is kept for ever.
+        idle.retain(|_, waiting| {
+            waiting.retain(|candidate| candidate.since.elapsed() < shared.idle_life && !candidate.sender.is_closed());
+            !waiting.is_empty()
+        });
+        let waiting = idle.entry(key).or_default();
+        if waiting.len() < shared.per_key {
+            waiting.push(Idle { sender, since: Instant::now() });
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The operator's socket: liveness, readiness, status, and the few deeds that only an operator may do.
+
+use std::convert::Infallible;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use box_spec::BoxId;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::net::UnixListener;
+
+use crate::house::House;
+use crate::ledger::{Entry, Kind};
+use crate::vault::SecretStatus;
+
+/// The socket, bound and not yet served. Mode 0600 from its first moment.
+pub struct OperatorListener {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// The socket cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorFault {
+    #[error("open the operator's socket {path}: another gateway answers there")]
+    Answered { path: PathBuf },
+    #[error("open the operator's socket {path}")]
+    Bind { path: PathBuf, source: std::io::Error },
+}
+
+impl OperatorListener {
+    /// # Errors
+    /// Another gateway answers there, or it cannot be bound.
+    pub fn bind(path: &Path) -> Result<Self, OperatorFault> {
+        let fault = |source| OperatorFault::Bind { path: path.to_owned(), source };
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(OperatorFault::Answered { path: path.to_owned() });
+        }
+        if let Err(error) = std::fs::remove_file(path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(fault(error));
+        }
+        // The state folder is 0700, so nobody else reaches the socket before its mode is set.
+        let listener = UnixListener::bind(path).map_err(fault)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(fault)?;
+        Ok(Self { listener, path: path.to_owned() })
+    }
+}
+
+impl Drop for OperatorListener {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Serves the operator until the process ends.
+pub async fn serve(house: Arc<House>, listener: OperatorListener) {
+    loop {
+        let Ok((stream, _)) = listener.listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let house = Arc::clone(&house);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let house = Arc::clone(&house);
+                async move { Ok::<_, Infallible>(answer(&house, &request).await) }
+            });
+            let served = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(Duration::from_secs(5))
+                .serve_connection(TokioIo::new(stream), service);
+            // An operator who hangs up in the middle loses nothing but the answer.
+            let _ = served.await;
+        });
+    }
+}
+
+async fn answer(house: &House, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET, "/livez") => reply(StatusCode::OK, &json!({ "live": true })),
+        (&Method::GET, "/readyz") => ready(house),
+        (&Method::GET, "/status") => reply(StatusCode::OK, &status(house)),
+        (&Method::POST, path) if path.starts_with(RELEASE) => release(house, &path[RELEASE.len()..]).await,
+        (_, path) => reply(
+            StatusCode::NOT_FOUND,
+            &json!({ "error": format!("there is no {path} here"), "known": ["GET /livez", "GET /readyz", "GET /status", "POST /runs/release/BOX"] }),
+        ),
+    }
+}
+
+/// Ready: the doors are open and the ledger can be written. An upstream that is down changes nothing here.
+fn ready(house: &House) -> Response<Full<Bytes>> {
+    let ledger = house.ledger.health();
+    let ready = ledger.writable && !house.drain.has_started();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply(status, &json!({ "ready": ready, "ledger_writable": ledger.writable, "draining": house.drain.has_started() }))
+}
+
+fn status(house: &House) -> Value {
+    let ledger = house.ledger.health();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "house": house.fingerprint,
+        "draining": house.drain.has_started(),
+        "ledger": {
+            "writable": ledger.writable,
+            "last_error": ledger.last_error,
+            "head": ledger.head.to_string(),
+            "lines": ledger.lines,
+            "open": ledger.open,
+            "unrecorded": ledger.unrecorded,
+        },
+        "alarms": ledger.alarms,
+        "refusals": ledger.refusals,
+        "boxes": house.runs.view(),
+        "secrets": house.vault.status().iter().map(secret).collect::<Vec<_>>(),
+    })
+}
+
+fn secret(status: &SecretStatus) -> Value {
+    let state = status.outage.as_ref().map_or_else(|| "usable".to_owned(), |outage| format!("OUTAGE: {outage}"));
+    json!({ "name": status.name.as_str(), "provider": status.provider, "kind": status.kind, "state": state })
+}
+
+async fn release(house: &House, name: &str) -> Response<Full<Bytes>> {
+    let Ok(box_id) = name.parse::<BoxId>() else {
+        return reply(StatusCode::BAD_REQUEST, &json!({ "error": "that is no box id" }));
+    };
+    if !house.boxes.iter().any(|of| of.id == box_id) {
+        return reply(StatusCode::NOT_FOUND, &json!({ "error": format!("there is no box {box_id} in this house") }));
+    }
+    // Written down first: a door that opens unrecorded would be worse than one that stays shut.
+    let entry = Entry::new(Kind::Released).box_id(&box_id);
+    if let Err(error) = house.ledger.note(entry).await {
+        return reply(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &json!({ "error": format!("the release could not be recorded: {error}") }),
+        );
+    }
+    match house.runs.release(&box_id) {
+        Ok(Some(run)) => reply(StatusCode::OK, &json!({ "released": box_id, "run": run })),
+        Ok(None) => reply(StatusCode::CONFLICT, &json!({ "error": format!("the door of box {box_id} is not shut") })),
+        Err(fault) => reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "error": fault.to_string() })),
+    }
+}
+
+fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+const RELEASE: &str = "/runs/release/";

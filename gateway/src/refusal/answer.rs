@@ -1,0 +1,95 @@
+//! Answer: a refusal as HTTP, in the shape that ends the agent at once and tells it why.
+
+use box_spec::Provider;
+use box_spec::wire::{REASON_HEADER, STATUS_HEADER};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, PROXY_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde_json::json;
+
+use super::{Reason, Refusal};
+
+/// The response that tells a refusal. On a model route it is 400 in the provider's own error shape, since every agent
+/// stops at that at once; the true status then stands in `x-boxgate-status`.
+#[must_use]
+pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Bytes>> {
+    let truth = refusal.reason().status();
+    let (status, body) = match model {
+        Some(provider) => (StatusCode::BAD_REQUEST, in_the_shape_of(provider, refusal)),
+        None => (truth, plain(refusal)),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(HeaderName::from_static(REASON_HEADER), HeaderValue::from_static(refusal.reason().code()));
+    headers.insert(HeaderName::from_static(STATUS_HEADER), HeaderValue::from(truth.as_u16()));
+    match refusal.reason() {
+        Reason::NoRunToken => {
+            headers.insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"boxgate\""));
+        }
+        // What follows on a connection whose framing is in doubt must not be read as a request.
+        Reason::BadRequest => {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        _ => {}
+    }
+    response
+}
+
+fn plain(refusal: &Refusal) -> serde_json::Value {
+    json!({ "error": refusal.reason().code(), "message": sentence(refusal), "grant": refusal.grant(), "hint": refusal.hint() })
+}
+
+fn in_the_shape_of(provider: Provider, refusal: &Refusal) -> serde_json::Value {
+    let boxgate = plain(refusal);
+    match provider {
+        Provider::Anthropic => {
+            json!({ "type": "error", "error": { "type": "invalid_request_error", "message": sentence(refusal) }, "boxgate": boxgate })
+        }
+        Provider::Openai | Provider::OpenaiCodex => {
+            json!({ "error": { "type": "invalid_request_error", "code": refusal.reason().code(), "message": sentence(refusal), "param": null }, "boxgate": boxgate })
+        }
+    }
+}
+
+fn sentence(refusal: &Refusal) -> String {
+    format!("boxgate refused this ({}): {}. {}.", refusal.reason().code(), refusal.outside(), refusal.hint())
+}
+
+#[cfg(test)]
+mod tests {
+    use box_spec::Provider;
+    use http_body_util::BodyExt;
+
+    use super::response;
+    use crate::refusal::{Reason, Refusal};
+
+    fn body(refusal: &Refusal, model: Option<Provider>) -> serde_json::Value {
+        let collected = futures_util::FutureExt::now_or_never(response(refusal, model).into_body().collect())
+            .expect("a whole body")
+            .expect("no error");
+        serde_json::from_slice(&collected.to_bytes()).expect("JSON")
+    }
+
+    #[test]
+    fn a_refusal_is_400_on_a_model_route_and_the_truth_elsewhere() {
+        for reason in Reason::ALL {
+            let refusal = Refusal::new(reason, "outside \"quoted\"", "inside").with_grant("a \"grant\"");
+            let elsewhere = response(&refusal, None);
+            assert_eq!(elsewhere.status(), reason.status());
+            let model = response(&refusal, Some(Provider::Anthropic));
+            assert_eq!(model.status(), 400);
+            assert_eq!(model.headers()["x-boxgate-status"], reason.status().as_str());
+            assert_eq!(model.headers()["x-boxgate-reason"], reason.code());
+            let said = body(&refusal, Some(Provider::Anthropic));
+            let text = said["error"]["message"].as_str().expect("a message");
+            assert!(
+                text.contains(reason.code()) && text.contains("outside \"quoted\"") && text.contains(refusal.hint()),
+                "{text}"
+            );
+            assert!(!said.to_string().contains("inside"), "the inside sentence stays inside");
+        }
+    }
+}

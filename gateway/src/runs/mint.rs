@@ -1,0 +1,136 @@
+//! Minting: a run's id, its token and its sentinels.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use box_spec::wire::SENTINEL_MARK;
+use box_spec::{Agent, BoxId, CredentialKind, Provider, RunId, RunToken, Sentinel};
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::record::LiveRun;
+use super::{Run, digest};
+
+/// What a run is minted from.
+pub struct Ask {
+    pub box_id: BoxId,
+    pub agent: Agent,
+    pub namespace_init: bool,
+    pub ceiling: Option<Duration>,
+    /// The providers that the house can serve, and how their real credential authenticates.
+    pub served: Vec<(Provider, CredentialKind)>,
+}
+
+/// A new run, and the one copy of its token that will ever leave the house.
+pub struct Minted {
+    pub run: Run,
+    pub token: RunToken,
+}
+
+/// Mints a run that starts now.
+pub(super) fn run(ask: Ask) -> Minted {
+    let Ask { box_id, agent, namespace_init, ceiling, served } = ask;
+    let started = Timestamp::now();
+    let token = token();
+    let run = Run {
+        id: run_id(started),
+        box_id,
+        agent,
+        namespace_init,
+        sentinels: served.into_iter().map(|(provider, kind)| sentinel(provider, kind)).collect(),
+        started,
+        ceiling,
+        token_digest: digest(&token),
+        cut_at: ceiling.map(|ceiling| Instant::now() + ceiling),
+        over: CancellationToken::new(),
+        refusals: AtomicU64::new(0),
+        requests: AtomicU64::new(0),
+        ceiling_reached: AtomicBool::new(false),
+    };
+    Minted { run, token }
+}
+
+/// A worthless credential that has the form of a real one of its provider, and says what it is.
+fn sentinel(provider: Provider, kind: CredentialKind) -> Sentinel {
+    let random = Uuid::new_v4().simple();
+    let (access, refresh) = match (provider, kind) {
+        (Provider::Anthropic, CredentialKind::Login) => ("sk-ant-oat01", Some("sk-ant-ort01")),
+        (Provider::Anthropic, CredentialKind::ApiKey) => ("sk-ant-api03", None),
+        (Provider::Openai | Provider::OpenaiCodex, CredentialKind::ApiKey) => ("sk-proj", None),
+        (Provider::Openai | Provider::OpenaiCodex, CredentialKind::Login) => ("at", Some("rt")),
+    };
+    Sentinel {
+        provider,
+        kind,
+        access: format!("{access}-{SENTINEL_MARK}-{random}"),
+        refresh: refresh.map(|prefix| format!("{prefix}-{SENTINEL_MARK}-{random}")),
+    }
+}
+
+impl Run {
+    /// A run of an earlier gateway. Its ceiling goes on from where it was, by the wall clock.
+    pub(super) fn from_live(live: LiveRun) -> Self {
+        let LiveRun {
+            run,
+            box_id,
+            agent,
+            namespace_init,
+            sentinels,
+            started,
+            ceiling_seconds,
+            token_digest,
+            refusals,
+            requests,
+            shut: _,
+        } = live;
+        let ceiling = ceiling_seconds.map(Duration::from_secs);
+        let cut_at = ceiling.map(|ceiling| {
+            let gone = Timestamp::now().duration_since(started);
+            let gone = if gone > SignedDuration::ZERO { gone.unsigned_abs() } else { Duration::ZERO };
+            Instant::now() + ceiling.saturating_sub(gone)
+        });
+        Self {
+            id: run,
+            box_id,
+            agent,
+            namespace_init,
+            sentinels,
+            started,
+            ceiling,
+            token_digest,
+            cut_at,
+            over: CancellationToken::new(),
+            refusals: AtomicU64::new(refusals),
+            requests: AtomicU64::new(requests),
+            ceiling_reached: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn to_live(&self, shut: bool) -> LiveRun {
+        LiveRun {
+            run: self.id.clone(),
+            box_id: self.box_id.clone(),
+            agent: self.agent,
+            namespace_init: self.namespace_init,
+            sentinels: self.sentinels.clone(),
+            started: self.started,
+            ceiling_seconds: self.ceiling.map(|ceiling| ceiling.as_secs()),
+            token_digest: self.token_digest,
+            refusals: self.refusals(),
+            requests: self.requests(),
+            shut,
+        }
+    }
+}
+
+fn token() -> RunToken {
+    Uuid::new_v4().hyphenated().to_string().parse().expect("a version 4 UUID in lower case is a run token")
+}
+
+fn run_id(started: Timestamp) -> RunId {
+    let random = &Uuid::new_v4().simple().to_string()[..8];
+    let text = format!("{}-{random}", started.strftime("%Y%m%dT%H%M%S"));
+    text.parse().expect("the form of a run id is fixed")
+}

@@ -1,0 +1,108 @@
+//! Records: what of a run is on disk. `live/BOX.json` while it holds a door, `runs/RUN.json` once it ended.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use box_spec::{Agent, BoxId, EndedBy, RunId, RunVerdict, Sentinel};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::files::{self, FileError};
+
+/// What a restarted gateway needs to know a run again: the token's digest, never the token.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveRun {
+    pub run: RunId,
+    pub box_id: BoxId,
+    pub agent: Agent,
+    pub namespace_init: bool,
+    pub sentinels: Vec<Sentinel>,
+    pub started: Timestamp,
+    pub ceiling_seconds: Option<u64>,
+    pub token_digest: [u8; 32],
+    pub refusals: u64,
+    pub requests: u64,
+    pub shut: bool,
+}
+
+/// The record of an ended run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunRecord {
+    pub run: RunId,
+    pub box_id: BoxId,
+    pub agent: Agent,
+    pub agent_version: Option<String>,
+    pub started: Timestamp,
+    pub ended: Timestamp,
+    pub ended_by: Option<EndedBy>,
+    pub exit_code: Option<u8>,
+    pub error: Option<String>,
+    pub requests: u64,
+    pub refusals: u64,
+    pub verdict: RunVerdict,
+    /// The ledger line of the report, `sequence:hash`, where there was one.
+    pub receipt: Option<String>,
+}
+
+/// A record that could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordFault {
+    #[error("read the record of a run {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("understand the record of a run {path}; if the run is over, remove the file")]
+    Damaged { path: PathBuf, source: serde_json::Error },
+    #[error("write the record of a run")]
+    Write(#[from] FileError),
+    #[error("remove the record of a run {path}")]
+    Remove { path: PathBuf, source: io::Error },
+}
+
+pub(super) fn read_live(folder: &Path) -> Result<Vec<LiveRun>, RecordFault> {
+    for name in [LIVE, ENDED] {
+        let path = folder.join(name);
+        files::create_private_dir(&path)?;
+    }
+    let live = folder.join(LIVE);
+    let fault = |source| RecordFault::Read { path: live.clone(), source };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&live).map_err(fault)? {
+        let path = entry.map_err(fault)?.path();
+        // A temporary file of a write that was cut short was never a record.
+        if path.extension().is_none_or(|ending| ending != "json") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).map_err(|source| RecordFault::Read { path: path.clone(), source })?;
+        found.push(serde_json::from_slice(&bytes).map_err(|source| RecordFault::Damaged { path, source })?);
+    }
+    Ok(found)
+}
+
+pub(super) fn write_live(folder: &Path, live: &LiveRun) -> Result<(), RecordFault> {
+    write(live_path(folder, &live.box_id), live)
+}
+
+pub(super) fn write_ended(folder: &Path, record: &RunRecord) -> Result<(), RecordFault> {
+    write(folder.join(ENDED).join(format!("{}.json", record.run)), record)
+}
+
+pub(super) fn remove_live(folder: &Path, box_id: &BoxId) -> Result<(), RecordFault> {
+    let path = live_path(folder, box_id);
+    match std::fs::remove_file(&path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(RecordFault::Remove { path, source }),
+    }
+}
+
+fn write(path: PathBuf, value: &impl Serialize) -> Result<(), RecordFault> {
+    let bytes = serde_json::to_vec(value).map_err(|source| RecordFault::Damaged { path: path.clone(), source })?;
+    Ok(files::write_private(&path, &bytes)?)
+}
+
+fn live_path(folder: &Path, box_id: &BoxId) -> PathBuf {
+    folder.join(LIVE).join(format!("{box_id}.json"))
+}
+
+const LIVE: &str = "live";
+const ENDED: &str = "runs";

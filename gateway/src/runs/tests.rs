@@ -1,0 +1,188 @@
+//! One test per edge of the door's state machine (`docs/door.md`).
+
+use std::time::Duration;
+
+use box_spec::{
+    Agent, Attestation, BoxId, ClaimReason, CredentialKind, EndedBy, Provider, Report, RunToken, RunVerdict,
+    StdoutRecord,
+};
+use jiff::Timestamp;
+
+use super::{AfterLoss, Ask, ClaimError, Run, RunRecord, Runs};
+
+fn boxed() -> BoxId {
+    "one".parse().expect("a box id")
+}
+
+fn ask(namespace_init: bool) -> Ask {
+    Ask {
+        box_id: boxed(),
+        agent: Agent::Claude,
+        namespace_init,
+        ceiling: Some(Duration::from_secs(60)),
+        served: vec![(Provider::Anthropic, CredentialKind::Login)],
+    }
+}
+
+fn record(run: &Run) -> RunRecord {
+    RunRecord {
+        run: run.id.clone(),
+        box_id: boxed(),
+        agent: run.agent,
+        agent_version: None,
+        started: run.started,
+        ended: Timestamp::now(),
+        ended_by: None,
+        exit_code: None,
+        error: None,
+        requests: 0,
+        refusals: 0,
+        verdict: RunVerdict::Completed,
+        receipt: None,
+    }
+}
+
+fn open(folder: &std::path::Path) -> Runs {
+    Runs::open(folder, &[boxed()]).expect("a registry")
+}
+
+fn reason(runs: &Runs) -> Option<ClaimReason> {
+    match runs.claim(ask(true)) {
+        Ok(_) => None,
+        Err(ClaimError::Taken(taken)) => Some(taken.reason),
+        Err(ClaimError::Record(fault)) => panic!("{fault}"),
+    }
+}
+
+#[test]
+fn a_free_door_is_claimed_and_a_held_one_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = runs.claim(ask(true)).expect("a run");
+    assert_eq!(runs.caller(&boxed(), &token).expect("the caller").id, run.id);
+    assert_eq!(reason(&runs), Some(ClaimReason::DoorTaken));
+}
+
+#[test]
+fn the_token_of_an_ended_run_is_nobody_and_the_door_is_free() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = runs.claim(ask(true)).expect("a run");
+    runs.end(&run, &record(&run)).expect("recorded");
+    assert!(run.over().is_cancelled());
+    assert!(runs.caller(&boxed(), &token).is_none());
+    assert_eq!(reason(&runs), None);
+}
+
+#[test]
+fn a_lost_run_frees_the_door_only_if_its_boxd_was_the_namespace_init() {
+    for (init, left, then) in [(true, AfterLoss::Freed, None), (false, AfterLoss::Shut, Some(ClaimReason::DoorShut))] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let runs = open(folder.path());
+        let (run, token) = runs.claim(ask(init)).expect("a run");
+        let (after, written) = runs.lose(&run, &record(&run));
+        written.expect("recorded");
+        assert_eq!(after, left);
+        assert!(runs.caller(&boxed(), &token).is_none());
+        assert_eq!(reason(&runs), then);
+    }
+}
+
+#[test]
+fn a_shut_door_stays_shut_over_a_restart_until_an_operator_releases_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = runs.claim(ask(false)).expect("a run");
+    runs.lose(&run, &record(&run)).1.expect("recorded");
+    drop(runs);
+    let runs = open(folder.path());
+    assert_eq!(reason(&runs), Some(ClaimReason::DoorShut));
+    assert!(runs.reattach(&boxed(), &token).is_err());
+    assert_eq!(runs.release(&boxed()).expect("released"), Some(run.id.clone()));
+    assert_eq!(runs.release(&boxed()).expect("nothing to release"), None);
+    assert_eq!(reason(&runs), None);
+}
+
+#[test]
+fn after_a_restart_only_the_token_takes_the_run_up_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = runs.claim(ask(true)).expect("a run");
+    drop(runs);
+    let runs = open(folder.path());
+    assert_eq!(runs.waiting().len(), 1);
+    assert_eq!(reason(&runs), Some(ClaimReason::DoorTaken));
+    let guess: RunToken = "00000000-0000-4000-8000-000000000000".parse().expect("a token");
+    assert_eq!(runs.reattach(&boxed(), &guess).expect_err("no run").reason, ClaimReason::NothingToReattach);
+    let again = runs.reattach(&boxed(), &token).expect("the run");
+    assert_eq!((again.id.clone(), again.sentinels.clone()), (run.id.clone(), run.sentinels.clone()));
+    assert!(!runs.waits(&again));
+    assert!(runs.reattach(&boxed(), &token).is_err(), "a held run cannot be taken up twice");
+}
+
+#[test]
+fn the_disk_holds_no_token() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (_run, token) = runs.claim(ask(true)).expect("a run");
+    let text = std::fs::read_to_string(folder.path().join("live/one.json")).expect("the record");
+    assert!(!text.contains(token.expose()));
+}
+
+#[test]
+fn a_damaged_record_stops_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(open(folder.path()));
+    crate::files::write_private(&folder.path().join("live/one.json"), b"{").expect("written");
+    assert!(Runs::open(folder.path(), &[boxed()]).is_err());
+}
+
+#[test]
+fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
+    let report = |ended_by, exit_code| Report {
+        ended_by,
+        exit_code,
+        signal: None,
+        agent_spoke: true,
+        agent_error: None,
+        error: None,
+        stdout: StdoutRecord::default(),
+        orphans: 0,
+        lingered: false,
+        agent_version: None,
+        started: String::new(),
+        ended: String::new(),
+    };
+    let attested = Attestation {
+        locked: true,
+        non_dumpable: true,
+        no_new_privileges: true,
+        namespace_init: true,
+        pinned: false,
+        uid: 1000,
+        agent_version: None,
+    };
+    let table: [(&str, bool, u64, Option<&Attestation>, Report, Option<&str>); 7] = [
+        ("clean", false, 0, Some(&attested), report(EndedBy::Exit, 0), None),
+        ("never attested", false, 0, None, report(EndedBy::Exit, 0), Some("never attested")),
+        ("the house saw the ceiling", true, 0, Some(&attested), report(EndedBy::Exit, 0), Some("ceiling of 60 s")),
+        ("the box saw the ceiling", false, 0, Some(&attested), report(EndedBy::Ceiling, 124), Some("ceiling of 60 s")),
+        ("the agent failed", false, 3, Some(&attested), report(EndedBy::Exit, 42), Some("ended with 42")),
+        ("a signal", false, 0, Some(&attested), report(EndedBy::Signal, 0), Some("signal")),
+        ("silent refusals", false, 2, Some(&attested), report(EndedBy::Exit, 0), Some("2 of its requests")),
+    ];
+    for (name, ceiling, refusals, attested, report, failed) in table {
+        let run = super::mint::run(ask(true)).run;
+        if ceiling {
+            run.reached_ceiling();
+        }
+        for _ in 0..refusals {
+            run.count_refusal();
+        }
+        match (run.verdict(attested, &report), failed) {
+            (RunVerdict::Completed, None) => {}
+            (RunVerdict::Failed(said), Some(part)) => assert!(said.contains(part), "{name}: {said}"),
+            (verdict, _) => panic!("{name}: {verdict:?}"),
+        }
+    }
+}
