@@ -1,3 +1,31 @@
-//! One command, one file.
+//! The command line: one command, one file.
 
+pub mod serve;
 pub mod check;
+pub mod ask;
+pub mod status;
+pub mod runs;
+pub mod ledger;
+
+/// What a command ends with; the number is the process's exit code (sysexits).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    Done = 0,
+    /// Bad arguments or configuration.
+    Usage = 64,
+    /// The ledger is damaged.
+    Damaged = 65,
+    /// The gateway cannot serve, or does not answer.
+    Unavailable = 69,
+    /// A fault of the gateway's own.
+    Internal = 70,
+    /// Something that must be made cannot be.
+    CannotCreate = 73,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

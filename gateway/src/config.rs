@@ -53,6 +53,8 @@ pub struct BoxConfig {
     pub agent: Agent,
     /// How long a run may last; `None` for as long as it likes.
     pub ceiling: Option<Duration>,
+    /// A run here may attest a network of its own: what it sends there is neither judged nor recorded.
+    pub unsafe_open_network: bool,
 }
 
 /// Reads the file, or says everything that is wrong with it.

@@ -70,7 +70,7 @@ impl House {
     /// # Errors
     /// The first thing that stands in the way; a house is whole or not at all.
     pub fn build(config: Config) -> Result<(Arc<Self>, Vec<DoorListener>), HouseFault> {
-        let Config { state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy, base: _ } = config;
+        let Config { base: _, state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy } = config;
         files::create_private_dir(&state).map_err(HouseFault::State)?;
         let ca = Arc::new(Ca::open_or_make(&state.join("ca"))?);
         let vault = Vault::open(secrets).map_err(HouseFault::Vault)?;

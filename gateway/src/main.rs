@@ -79,7 +79,9 @@ fn main() -> ExitCode {
             Ok(()) => Exit::Done,
             Err(fault) => failed(&fault, fault.exit()),
         },
-        Command::Check { config } => cli::check::run(&config),
+        Command::Check { config } => {
+            cli::check::run(&config, &mut std::io::stdout(), &mut std::io::stderr()).unwrap_or(Exit::Internal)
+        }
         Command::Status { config, json } => {
             with_socket(&config, |socket| said(cli::status::run(socket, json).map(|text| (true, text))))
         }

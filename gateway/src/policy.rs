@@ -33,6 +33,8 @@ pub struct Grant {
     pub name: GrantName,
     /// Put in the place of what the box sent; `None` injects nothing.
     pub secret: Option<SecretName>,
+    /// The provider whose credential the secret is.
+    pub serves: Option<Provider>,
     /// Set where every host of the grant is a model host, so that refusals take the provider's error shape.
     pub model_route: Option<Provider>,
     /// Dialled instead of what the host resolves to, unscreened. SNI, Host and certificate stay the target's.
@@ -164,6 +166,7 @@ impl Grant {
         Self {
             name,
             secret: None,
+            serves: None,
             model_route: None,
             unsafe_dial: None,
             upstream_ca: None,

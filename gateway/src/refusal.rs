@@ -188,9 +188,16 @@ impl Reason {
             Self::HeadLate => StatusCode::REQUEST_TIMEOUT,
             Self::SniMismatch | Self::HostMismatch => StatusCode::MISDIRECTED_REQUEST,
             Self::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
-            Self::PortRefused | Self::AddressRefused | Self::NoGrant | Self::SentinelAstray | Self::DurableCredential | Self::RunOver => StatusCode::FORBIDDEN,
+            Self::PortRefused
+            | Self::AddressRefused
+            | Self::NoGrant
+            | Self::SentinelAstray
+            | Self::DurableCredential
+            | Self::RunOver => StatusCode::FORBIDDEN,
             Self::MethodNever => StatusCode::METHOD_NOT_ALLOWED,
-            Self::TooMany | Self::CredentialOutage | Self::CredentialRejected | Self::LedgerDown | Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooMany | Self::CredentialOutage | Self::CredentialRejected | Self::LedgerDown | Self::Draining => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::UpstreamUnreachable | Self::UpstreamUntrusted | Self::UpstreamFailed => StatusCode::BAD_GATEWAY,
             Self::ClaimRefused | Self::ReportRefused | Self::ReattachRefused => StatusCode::CONFLICT,
         }
@@ -239,25 +246,43 @@ impl Reason {
             Self::BadRequest => "send a well-formed HTTP/1.1 request",
             Self::HeadTooLarge => "send a smaller request head",
             Self::HeadLate => "send the whole request head at once",
-            Self::TooMany => "wait for open requests of this box to end, or raise the limit in the house's configuration",
+            Self::TooMany => {
+                "wait for open requests of this box to end, or raise the limit in the house's configuration"
+            }
             Self::NotTls => "only TLS is spoken after CONNECT",
-            Self::HandshakeFailed => "the client must trust the house's certificate: see NODE_EXTRA_CA_CERTS and SSL_CERT_FILE in the box",
+            Self::HandshakeFailed => {
+                "the client must trust the house's certificate: see NODE_EXTRA_CA_CERTS and SSL_CERT_FILE in the box"
+            }
             Self::SniMismatch => "the TLS server name must be the host of CONNECT",
             Self::HostMismatch => "the Host header must be the host of CONNECT, once",
-            Self::PortRefused | Self::NoGrant => "this is policy, not an outage: an operator can add a [[grant]] to the house's configuration",
+            Self::PortRefused | Self::NoGrant => {
+                "this is policy, not an outage: an operator can add a [[grant]] to the house's configuration"
+            }
             Self::AddressRefused => "private, loopback and metadata addresses need a grant that names them",
             Self::MethodNever => "TRACE is never forwarded",
             Self::UpgradeRefused => "use plain requests; upgrades are not granted here",
             Self::SentinelAstray => "the box's stand-in credential is only for its own provider",
             Self::DurableCredential => "no grant can allow turning a credential into a durable one",
-            Self::CredentialOutage => "this is an outage of the house, not policy: an operator must supply the credential (gateway status names it)",
-            Self::CredentialRejected => "this is an outage of the house, not policy: an operator must renew the credential (gateway status names it)",
-            Self::LedgerDown => "this is an outage of the house, not policy: its ledger cannot be written, an operator must free space",
-            Self::UpstreamUnreachable | Self::UpstreamFailed => "the host beyond the gateway did not answer properly; this is no policy",
-            Self::UpstreamUntrusted => "the host's certificate did not verify; a private CA needs upstream_ca in its grant",
+            Self::CredentialOutage => {
+                "this is an outage of the house, not policy: an operator must supply the credential (gateway status names it)"
+            }
+            Self::CredentialRejected => {
+                "this is an outage of the house, not policy: an operator must renew the credential (gateway status names it)"
+            }
+            Self::LedgerDown => {
+                "this is an outage of the house, not policy: its ledger cannot be written, an operator must free space"
+            }
+            Self::UpstreamUnreachable | Self::UpstreamFailed => {
+                "the host beyond the gateway did not answer properly; this is no policy"
+            }
+            Self::UpstreamUntrusted => {
+                "the host's certificate did not verify; a private CA needs upstream_ca in its grant"
+            }
             Self::Draining => "the house is restarting; try again in a moment",
             Self::RunOver => "the run has ended, and with it what it was allowed",
-            Self::ClaimRefused | Self::ReportRefused | Self::ReattachRefused => "one run holds a door, and only its own claim may speak for it",
+            Self::ClaimRefused | Self::ReportRefused | Self::ReattachRefused => {
+                "one run holds a door, and only its own claim may speak for it"
+            }
         }
     }
 }

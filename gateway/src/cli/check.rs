@@ -5,16 +5,18 @@ use std::path::Path;
 
 use crate::config::{self, Config};
 
-/// Writes one line to `out` where all is well, else one line a fault to `err`. Returns the exit code.
-pub fn run(file: &Path, out: &mut impl Write, err: &mut impl Write) -> io::Result<u8> {
+use super::Exit;
+
+/// Writes one line to `out` where all is well, else one line a fault to `err`. Tells how to exit.
+pub fn run(file: &Path, out: &mut impl Write, err: &mut impl Write) -> io::Result<Exit> {
     match config::load(file) {
         Ok(config) => {
             writeln!(out, "{}: ok, {}", file.display(), summary(&config))?;
-            Ok(0)
+            Ok(Exit::Done)
         }
         Err(faults) => {
             writeln!(err, "{faults}")?;
-            Ok(BAD_CONFIG)
+            Ok(Exit::Usage)
         }
     }
 }
@@ -27,14 +29,12 @@ fn summary(config: &Config) -> String {
     format!("{boxes}, {secrets}, {grants}")
 }
 
-const BAD_CONFIG: u8 = 64;
-
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests {
-    use super::run;
+    use super::{Exit, run};
 
-    fn checked(text: &str) -> (u8, String, String) {
+    fn checked(text: &str) -> (Exit, String, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("house.toml");
         std::fs::write(&file, text).expect("written");
@@ -49,9 +49,12 @@ mod tests {
     #[test]
     fn a_good_file_is_one_line_and_a_bad_one_a_line_for_each_fault() {
         let good = "state = \"s\"\n[[box]]\nid = \"one\"\ndoor = \"one.sock\"\n";
-        assert_eq!(checked(good), (0, "house.toml: ok, 1 box, 0 secrets, 0 grants\n".to_owned(), String::new()));
+        assert_eq!(
+            checked(good),
+            (Exit::Done, "house.toml: ok, 1 box, 0 secrets, 0 grants\n".to_owned(), String::new())
+        );
         let (code, out, err) = checked("stat = \"s\"\n[[box]]\nid = 1\n");
-        assert_eq!((code, out.as_str()), (64, ""));
+        assert_eq!((code, out.as_str()), (Exit::Usage, ""));
         assert_eq!(err.lines().count(), 4, "{err}");
     }
 }

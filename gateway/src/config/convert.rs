@@ -135,7 +135,7 @@ fn convert_boxes(
     let ceiling_default = run_ceiling(ceiling, faults);
     let mut ids = BTreeSet::new();
     let mut boxes = Vec::new();
-    for RawBox { id, door, agent, ceiling } in raw {
+    for RawBox { id, door, agent, ceiling, unsafe_open_network } in raw {
         let agent =
             agent.and_then(|agent| faults.take(&agent.span, agent.value.parse::<Agent>())).unwrap_or(agent_default);
         let ceiling = run_ceiling(ceiling, faults).or(ceiling_default);
@@ -148,7 +148,8 @@ fn convert_boxes(
             .and_then(|id| unique(&mut ids, id, "box", faults))
             .and_then(|id| faults.take(&id.span, id.value.parse::<BoxId>()));
         if let (Some(id), Some(door)) = (id, door) {
-            boxes.push(BoxConfig { id, door, agent, ceiling });
+            let unsafe_open_network = unsafe_open_network.is_some_and(|open| open.value);
+            boxes.push(BoxConfig { id, door, agent, ceiling, unsafe_open_network });
         }
     }
     boxes

@@ -54,6 +54,7 @@ fn convert_one(
     let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
     let mut grant = Grant::new(grant_name, matching(matches, &hosts, preset.as_ref(), known, faults));
     grant.model_route = model_route(preset.as_ref(), secret.as_ref(), &hosts);
+    grant.serves = secret.as_ref().and_then(|secret| secret.value.provider);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, faults));
     grant.upstream_ca = upstream_ca.and_then(|file| {

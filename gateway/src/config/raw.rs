@@ -48,6 +48,7 @@ pub(super) struct RawBox {
     pub(super) door: Text,
     pub(super) agent: Text,
     pub(super) ceiling: Text,
+    pub(super) unsafe_open_network: Option<At<bool>>,
 }
 
 #[derive(Debug)]
@@ -155,6 +156,7 @@ fn read_box(mut section: Section<'_>, faults: &mut Faults) -> RawBox {
         door: section.text("door", faults),
         agent: section.text("agent", faults),
         ceiling: section.text("ceiling", faults),
+        unsafe_open_network: section.flag("unsafe_open_network", faults),
     };
     section.finish(faults);
     raw

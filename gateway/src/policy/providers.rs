@@ -31,6 +31,20 @@ pub enum LocalRoute {
     DurableCredential,
 }
 
+impl LocalRoute {
+    /// The word for it in the ledger.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Refresh(_) => "refresh-attempt",
+            Self::Profile(_) => "profile",
+            Self::Telemetry => "telemetry",
+            Self::Settings => "settings",
+            Self::DurableCredential => "durable-credential",
+        }
+    }
+}
+
 #[must_use]
 pub const fn facts(provider: Provider) -> Facts {
     match provider {
