@@ -102,8 +102,9 @@ const PRIVATE_FOLDER: u32 = 0o700;
 const NO_LINKS: i32 = nix::fcntl::OFlag::O_NOFOLLOW.bits();
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
+
     use std::fs;
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};

@@ -220,8 +220,9 @@ impl fmt::Display for SecretName {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
+
     use std::ffi::OsString;
     use std::fs;
     use std::path::Path;

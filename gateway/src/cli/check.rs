@@ -30,8 +30,9 @@ fn summary(config: &Config) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
+
     use super::{Exit, run};
 
     fn checked(text: &str) -> (Exit, String, String) {
