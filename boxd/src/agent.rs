@@ -72,7 +72,7 @@ pub(crate) struct ArgumentRefused(pub(crate) String, pub(crate) Agent);
 pub(crate) enum PlanFault {
     #[error("{0} is not supported by this version of boxd yet: choose claude")]
     NotYet(Agent),
-    #[error("{0}")]
+    #[error(transparent)]
     Argument(#[from] ArgumentRefused),
     #[error("the house gave no sentinel for {provider}, which {agent} needs: run `gateway check` on the host")]
     NoSentinel { provider: Provider, agent: Agent },

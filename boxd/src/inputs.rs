@@ -54,7 +54,7 @@ pub(crate) struct WantedVersion {
 /// What is wrong with the arguments or the environment: exit code 64.
 #[derive(Debug, Error)]
 pub(crate) enum InputFault {
-    #[error("{0}")]
+    #[error(transparent)]
     Agent(#[from] box_spec::agent::UnknownAgent),
     #[error("{0} is not supported by this version of boxd yet: choose claude")]
     AgentNotYet(Agent),
@@ -86,7 +86,7 @@ pub(crate) enum InputFault {
     Relative { what: &'static str },
     #[error("no folder for the session: there is no /session and no HOME; give --session DIR")]
     NoSession,
-    #[error("{0}")]
+    #[error(transparent)]
     AgentArgument(#[from] agent::ArgumentRefused),
 }
 
