@@ -147,6 +147,7 @@ const PRIVATE_FOLDER: Mode = Mode::S_IRWXU;
 const PRIVATE_FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 

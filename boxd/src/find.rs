@@ -123,6 +123,7 @@ const USUAL: [&str; 4] =
 const MANIFEST_LIMIT: u64 = 256 * 1024;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;

@@ -56,7 +56,7 @@ async fn journey(wanted: Wanted, inherited: sys::Inherited, mut asked: Asked, ch
     };
     let claimed = tokio::select! {
         claimed = claim::claim(&wanted) => claimed,
-        signal = asked.to_end() => return before_any_run(signal),
+        signal = asked.end_asked() => return before_any_run(signal),
     };
     let (claimed, mut held) = match claimed {
         Ok(claimed) => claimed,

@@ -156,6 +156,7 @@ const REST: Duration = Duration::from_secs(3);
 const STACK: usize = 128 * 1024;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
     use std::fs::File;
     use std::io::Write;

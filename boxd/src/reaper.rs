@@ -40,6 +40,9 @@ pub(crate) async fn end_the_rest() -> u32 {
     let started = Instant::now();
     loop {
         while next_ended().is_some() {}
+        if !has_children() || started.elapsed() > LAST {
+            return u32::try_from(told.len()).unwrap_or(u32::MAX);
+        }
         let children = living_children();
         let out_of_patience = started.elapsed() > POLITE;
         let forced = out_of_patience.then_some(Signal::SIGKILL);
@@ -54,9 +57,6 @@ pub(crate) async fn end_the_rest() -> u32 {
         if out_of_patience && getpid() == Pid::from_raw(1) {
             // The namespace is boxd's own: this is everything in it but boxd.
             let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
-        }
-        if children.is_empty() && !has_children() || started.elapsed() > LAST {
-            return u32::try_from(told.len()).unwrap_or(u32::MAX);
         }
         sleep(PAUSE).await;
     }

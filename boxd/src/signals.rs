@@ -34,7 +34,7 @@ impl Asked {
     }
 
     /// The next signal that asks boxd to end; others are of no use before there is an agent.
-    pub(crate) async fn to_end(&mut self) -> Signal {
+    pub(crate) async fn end_asked(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
             if ends(signal) {
@@ -44,7 +44,7 @@ impl Asked {
     }
 
     /// A signal to end that has come already.
-    pub(crate) fn to_end_already(&mut self) -> Option<Signal> {
+    pub(crate) fn end_already_asked(&mut self) -> Option<Signal> {
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(signal) = self.poll(&mut context) {
             if ends(signal) {

@@ -11,7 +11,7 @@ use std::process::Command;
 use nix::libc;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::setsid;
 
 /// What a child gets back that boxd changed for itself.
@@ -70,6 +70,8 @@ pub(crate) fn wipe_environment() {
 pub(crate) fn start_apart(command: &mut Command, inherited: Inherited) {
     let prepare = move || {
         setsid()?;
+        // Should boxd be killed, the agent goes with it. What the agent started does not: the house knows that.
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
         for signal in 1..=LAST_SIGNAL {
             // Fails for KILL, STOP and those that libc keeps for itself, which is of no matter.
             // SAFETY: setting a disposition to its default installs no code.

@@ -198,4 +198,5 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests play the agent, on loopback")]
 mod tests;

@@ -128,6 +128,7 @@ fn write_trust(session: &Folder, ca_pem: &str) -> Result<(PathBuf, PathBuf), Fil
 const MERGE_LIMIT: u64 = 16 * 1024 * 1024;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
     use super::merge;
     use crate::files::Folder;

@@ -47,7 +47,7 @@ pub(super) async fn supervise(
     mut asked: Asked,
     children: ChildEnded,
 ) -> Result<Ended, SuperviseFault> {
-    if let Some(signal) = asked.to_end_already() {
+    if let Some(signal) = asked.end_already_asked() {
         let text = format!("ended by {signal} before the agent started");
         say::line(&text);
         let code = code_of_signal(signal as i32);

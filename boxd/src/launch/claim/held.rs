@@ -83,9 +83,8 @@ impl Keeper {
         // What was last said and not answered: said again on the next connection.
         let mut unanswered = None;
         loop {
-            let broken = match self.exchange(&mut lines, &mut unanswered).await {
-                Some(broken) => broken,
-                None => return,
+            let Some(broken) = self.exchange(&mut lines, &mut unanswered).await else {
+                return;
             };
             lines = match self.take_up(&broken).await {
                 Ok(lines) => lines,
