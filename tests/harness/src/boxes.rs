@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -18,8 +19,9 @@ use crate::tools::Tools;
 ///
 /// Not isolated (and so with the network of the machine, which boxd is told to accept), the pinned claude, native output,
 /// fresh folders for session, workspace and home.
+#[derive(Clone)]
 pub struct BoxRun {
-    folders: TempDir,
+    folders: Arc<TempDir>,
     door: PathBuf,
     prompt: Option<String>,
     prompt_file: Option<PathBuf>,
@@ -69,7 +71,7 @@ impl BoxRun {
             arguments: Vec::new(),
             env: Vec::new(),
             input: None,
-            folders,
+            folders: Arc::new(folders),
         })
     }
 
@@ -177,7 +179,7 @@ impl BoxRun {
     ///
     /// When boxd cannot be started.
     pub fn start(&self) -> Result<Running> {
-        process::start(self.command()?, self.input.clone())
+        Ok(process::start(self.command()?, self.input.clone())?.holding(&self.folders))
     }
 
     /// # Errors

@@ -75,6 +75,15 @@ impl HouseBuilder {
         self
     }
 
+    /// Boxes so far may have a network of their own, as one that is not isolated has here.
+    #[must_use]
+    pub fn open_network(mut self) -> Self {
+        for (_, lines) in &mut self.boxes {
+            lines.push_str("unsafe_open_network = true\n");
+        }
+        self
+    }
+
     /// No box but those added from here on.
     #[must_use]
     pub fn no_boxes(mut self) -> Self {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tempfile::TempDir;
 
 /// A program that ended.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Running {
     stdout: Pipe,
     stderr: Pipe,
     ended: bool,
+    /// Folders that the program needs as long as it runs.
+    held: Vec<Arc<TempDir>>,
 }
 
 /// Starts a program with these bytes, and then nothing, on its standard input.
@@ -49,7 +52,7 @@ pub fn start(mut command: Command, input: Option<Vec<u8>>) -> Result<Running> {
     }
     let stdout = Pipe::read(child.stdout.take());
     let stderr = Pipe::read(child.stderr.take());
-    Ok(Running { child, name, began, stdout, stderr, ended: false })
+    Ok(Running { child, name, began, stdout, stderr, ended: false, held: Vec::new() })
 }
 
 /// Starts a program and waits for its end.
@@ -104,6 +107,13 @@ impl Ran {
 }
 
 impl Running {
+    /// Keeps a folder as long as the program runs.
+    #[must_use]
+    pub fn holding(mut self, folder: &Arc<TempDir>) -> Self {
+        self.held.push(folder.clone());
+        self
+    }
+
     #[must_use]
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap_or(i32::MAX)

@@ -1,4 +1,4 @@
-//! Refused with E0599: a permit cannot be copied.
+//! Refused with E0277: a permit cannot be copied.
 
 use gateway::flow::judge::Permit;
 

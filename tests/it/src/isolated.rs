@@ -41,11 +41,12 @@ fn nothing_of_the_host() -> Result<()> {
     }
     let named: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let seen = probe(
-        launch,
+        &launch,
         &format!(
             "paths = {named:?}
 out['there'] = [p for p in paths if os.path.lexists(p)]
-out['homes'] = [p for p in ('/home', '/root', '/var', '/mnt', '/srv', '/boot') if os.path.isdir(p) and os.listdir(p)]
+out['homes'] = [p for p in ('/home', '/root', '/mnt', '/srv', '/boot') if os.path.isdir(p) and os.listdir(p)]
+out['homes'] += ['/var/' + p for p in os.listdir('/var') if p not in ('run', 'tmp')]
 out['sockets'] = [os.path.join(d, f) for d, _, fs in os.walk('/run') for f in fs]
 out['mounts'] = open('/proc/self/mounts').read()
 out['pids'] = sorted(int(p) for p in os.listdir('/proc') if p.isdigit())"
@@ -65,7 +66,7 @@ out['pids'] = sorted(int(p) for p in os.listdir('/proc') if p.isdigit())"
 fn no_way_out() -> Result<()> {
     let house = house()?;
     let seen = probe(
-        BoxRun::new(&house, "one")?.isolated(),
+        &BoxRun::new(&house, "one")?.isolated(),
         "def attempt(family, address):
     began = time.time()
     s = socket.socket(family, socket.SOCK_STREAM); s.settimeout(5)
@@ -96,7 +97,7 @@ out['shim'] = attempt(socket.AF_INET, ('127.0.0.1', int(proxy[1])))",
 fn no_power() -> Result<()> {
     let house = house()?;
     let seen = probe(
-        BoxRun::new(&house, "one")?.isolated(),
+        &BoxRun::new(&house, "one")?.isolated(),
         "def reads(path):
     try: return open(path, 'rb').read(1) is not None
     except OSError as e: return errno.errorcode.get(e.errno)
@@ -130,7 +131,7 @@ fn writable() -> Result<()> {
     let owner = std::fs::metadata(&workspace)?.uid();
     let kept = launch.session_folder().to_path_buf();
     let seen = probe(
-        launch,
+        &launch,
         "def writes(folder):
     path = os.path.join(folder, 'made-by-the-box')
     try:
@@ -161,10 +162,10 @@ fn exit_codes() -> Result<()> {
 }
 
 /// Runs a Python agent in the box that fills `out`, and gives back what it found.
-fn probe(launch: BoxRun, body: &str) -> Result<Value> {
+fn probe(launch: &BoxRun, body: &str) -> Result<Value> {
     let program = format!("import errno, json, os, socket, time\nout = {{}}\n{body}\nprint(json.dumps(out))");
     let fakes = FakeAgents::python(&program)?;
-    let ran = launch.agents(fakes.folder()).prompt("hi").run(SOON)?.expect_code(0)?;
+    let ran = launch.clone().agents(fakes.folder()).prompt("hi").run(SOON)?.expect_code(0)?;
     serde_json::from_slice(&ran.stdout).with_context(|| format!("parse {}", ran.text()))
 }
 

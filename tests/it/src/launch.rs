@@ -98,7 +98,7 @@ fn door_taken() -> Result<()> {
 }
 
 fn no_credential() -> Result<()> {
-    let house = House::builder().start()?;
+    let house = House::builder().open_network().start()?;
     let ran = launch(&house)?.agents(FakeAgents::shell("echo started")?.folder()).run(SOON)?.expect_code(78)?;
     ensure!(ran.stderr.contains("anthropic"), "the provider is not named: {}", ran.stderr);
     Ok(())
@@ -253,7 +253,7 @@ fn house() -> Result<House> {
 }
 
 fn with_secret() -> harness::HouseBuilder {
-    House::builder().secret(standin::Real::Bearer("sk-ant-oat01-REAL-of-the-launch".into()))
+    House::builder().secret(standin::Real::Bearer("sk-ant-oat01-REAL-of-the-launch".into())).open_network()
 }
 
 /// The newest report in the ledger.

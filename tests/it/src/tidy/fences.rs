@@ -121,7 +121,7 @@ const FENCES: [Fence; 6] = [
         deed: "children are waited for",
         words: &["waitpid(", "waitid(", "tokio::process"],
         within: "boxd/",
-        places: &["boxd/src/launch/supervise", "boxd/src/isolate", "boxd/src/sys"],
+        places: &["boxd/src/reaper", "boxd/src/isolate", "boxd/src/sys"],
     },
 ];
 

@@ -17,8 +17,9 @@ impl Source {
         if self.path.ends_with("/tests.rs") || self.path.contains("/tests/") && !self.path.starts_with("tests/") {
             return String::new();
         }
-        let body = self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        body.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+        let lines: Vec<&str> = self.text.lines().collect();
+        let end = (0..lines.len()).find(|at| begins_tests(&lines[*at..])).unwrap_or(lines.len());
+        lines[..end].iter().copied().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
     }
 
     /// Whether the path is this file, or in the folder of the same name.
@@ -60,6 +61,12 @@ pub(crate) fn all(extensions: &[&str]) -> Result<Vec<Source>> {
     }
     sources.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(sources)
+}
+
+/// `#[cfg(test)]`, further attributes, and a module with a body.
+fn begins_tests(lines: &[&str]) -> bool {
+    let module = lines.iter().find(|line| !line.starts_with("#["));
+    lines[0] == "#[cfg(test)]" && module.is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
 }
 
 fn read(top: &Path, path: PathBuf) -> Result<Source> {
