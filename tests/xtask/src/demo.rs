@@ -77,10 +77,13 @@ fn story(house: &House) -> Result<Command> {
 }
 
 /// The stand-in answers the markers: a shell call first, then the text.
+///
+/// The secret is searched for by a pattern that does not match itself: the prompt stands in the session folder, too.
 const SCRIPTED: &str = "Look around and tell me what you see. \
-    <<sh:{ echo \"I am $(id -un 2>/dev/null || id -u) on $(uname -n).\"; \
-    echo \"Interfaces:$(tail -n +3 /proc/net/dev | cut -d: -f1 | tr '\\n' ' ').\"; \
-    grep -rqs the-real-one-that-never-enters \"$HOME\" /session /proc/self/environ && echo 'A secret is here!' || echo 'No secret is here.'; \
-    } > from-the-box.txt>>\
+    <<sh:{ echo \"I am $(id -un) on $(uname -n).\"; \
+    echo \"Interfaces: $(tail -n +3 /proc/net/dev | cut -d: -f1 | xargs)\"; \
+    bash -c ': </dev/tcp/192.0.2.1/443' 2>/dev/null && echo 'The network is open!' || echo 'No way out but the door.'; \
+    grep -rqs 'the-real-one-that-never-ent[e]rs' \"$HOME\" /session /proc/self/environ && echo 'A secret is here!' \
+    || echo 'No secret is here.'; } > from-the-box.txt>>\
     <<text:I looked around and wrote what I saw into from-the-box.txt.>>";
 const ASKED: &str = "Look around: who are you, which network interfaces are there? Write it into from-the-box.txt, then tell me in one sentence.";
