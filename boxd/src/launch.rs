@@ -14,7 +14,7 @@ use nix::unistd::getpid;
 use thiserror::Error;
 
 use self::claim::{Claimed, Held};
-use self::report::Ended;
+use self::supervise::Ended;
 use crate::inputs::Wanted;
 use crate::signals::{self, Asked, ChildEnded};
 use crate::{lock, say, sys};
@@ -118,7 +118,7 @@ impl LaunchFault {
 
 fn before_any_run(signal: Signal) -> u8 {
     say::line(&format!("ended by {signal} before the run was claimed"));
-    report::code_of_signal(signal as i32)
+    supervise::code_of_signal(signal as i32)
 }
 
 fn own_fault(text: &str) -> u8 {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use box_spec::Agent;
-use box_spec::report::StdoutRecord;
+use box_spec::StdoutRecord;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;

@@ -4,54 +4,16 @@ use std::io::Write;
 use std::time::Duration;
 
 use box_spec::FromBox;
-use box_spec::report::{EndedBy, Report, RunVerdict, Settled, StdoutRecord};
+use box_spec::{Report, RunVerdict, Settled};
 use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::claim::{Held, Told};
+use super::supervise::Ended;
 use crate::agent::Answer;
 use crate::cli::Output;
 use crate::inputs::Wanted;
 use crate::say;
-
-/// What became of a run.
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) by: EndedBy,
-    pub(super) exit_code: u8,
-    pub(super) signal: Option<i32>,
-    pub(super) agent_spoke: bool,
-    pub(super) error: Option<String>,
-    pub(super) stdout: StdoutRecord,
-    pub(super) answer: Option<Answer>,
-    pub(super) orphans: u32,
-    pub(super) lingered: bool,
-    pub(super) agent_version: Option<String>,
-}
-
-impl Ended {
-    /// The end of a run whose agent never started.
-    pub(super) fn without_agent(exit_code: u8, error: &str) -> Self {
-        Self { exit_code, error: Some(error.to_owned()), ..Self::default() }
-    }
-}
-
-impl Default for Ended {
-    fn default() -> Self {
-        Self {
-            by: EndedBy::Error,
-            exit_code: 70,
-            signal: None,
-            agent_spoke: false,
-            error: None,
-            stdout: StdoutRecord { bytes: 0, sha256: EMPTY.to_owned(), kept: false },
-            answer: None,
-            orphans: 0,
-            lingered: false,
-            agent_version: None,
-        }
-    }
-}
 
 /// Gives the report and waits for the house to settle it.
 pub(super) async fn report(wanted: &Wanted, mut held: Held, ended: Ended, started: String) -> u8 {
@@ -70,11 +32,6 @@ pub(super) async fn report(wanted: &Wanted, mut held: Held, ended: Ended, starte
         Ok(Err(why)) => unreported(exit_code, &why),
         Err(_) => unreported(exit_code, "the house does not answer"),
     }
-}
-
-/// The exit code for an end by a signal.
-pub(super) fn code_of_signal(signal: i32) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// The time as reports carry it.
@@ -135,12 +92,9 @@ const SETTLE: Duration = Duration::from_secs(5);
 const UNREPORTED: u8 = 74;
 /// Of a text in a report, in bytes.
 const TEXT_LIMIT: usize = 500;
-/// SHA-256 of nothing.
-const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-
 #[cfg(test)]
 mod tests {
-    use super::{Ended, code_of_signal, report_of, unreported};
+    use super::{Ended, report_of, unreported};
     use crate::agent::Answer;
 
     #[test]
@@ -158,10 +112,5 @@ mod tests {
         );
         assert_eq!(report.agent_error.expect("an error").len(), 500);
         assert_eq!(report.error.expect("an error").len(), 500);
-    }
-
-    #[test]
-    fn a_signal_is_128_and_its_number() {
-        assert_eq!([1, 9, 15].map(code_of_signal), [129, 137, 143]);
     }
 }

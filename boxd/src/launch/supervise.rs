@@ -2,19 +2,19 @@
 
 mod start;
 mod watch;
+mod ended;
 
-use box_spec::report::EndedBy;
+use box_spec::EndedBy;
 use nix::unistd::Pid;
 use thiserror::Error;
 
-use self::watch::{Cause, Watched};
+use self::ended::ended_of;
+pub(super) use self::ended::{Ended, code_of_signal};
 use super::claim::{Claimed, Held};
-use super::report::{Ended, code_of_signal};
 use super::shim::ShimUp;
-use crate::environment::minutes;
 use crate::inputs::Wanted;
 use crate::output::{self, Sinks};
-use crate::reaper::{self, Fate};
+use crate::reaper;
 use crate::signals::{Asked, ChildEnded};
 use crate::{cli::Output, say, sys};
 
@@ -74,74 +74,8 @@ pub(super) async fn supervise(
     Ok(ended)
 }
 
-/// What boxd makes of an end. Pure.
-fn ended_of(watched: &Watched, answered_with_error: Option<bool>, ceiling: Option<u64>) -> Ended {
-    let (agents, signal) = match watched.fate {
-        Fate::Exited(code) => (code, None),
-        Fate::Killed(signal) => (code_of_signal(signal), Some(signal)),
-    };
-    let told = |by, code, text: String| Ended { by, exit_code: code, signal, error: Some(text), ..Ended::default() };
-    let agents_own = |by| Ended { by, exit_code: agents, signal, agent_spoke: true, ..Ended::default() };
-    match &watched.cause {
-        Cause::Itself => agents_own(EndedBy::Exit),
-        Cause::Signal => agents_own(EndedBy::Signal),
-        Cause::Lingered => Ended {
-            exit_code: u8::from(answered_with_error == Some(true)),
-            lingered: true,
-            ..agents_own(EndedBy::Exit)
-        },
-        Cause::Ceiling => told(
-            EndedBy::Ceiling,
-            CEILING,
-            match ceiling {
-                Some(seconds) => format!("the run reached its ceiling of {} minutes and was ended", minutes(seconds)),
-                None => "the house ended the run at its ceiling".to_owned(),
-            },
-        ),
-        Cause::Cut(EndedBy::Idle) => {
-            told(EndedBy::Idle, CEILING, "nothing happened for too long: the house ended the run".to_owned())
-        }
-        Cause::Cut(by) => told(*by, NO_DOOR, "the house ended the run".to_owned()),
-        Cause::Lost(why) => told(EndedBy::Error, NO_DOOR, format!("the claim was lost and the run ended: {why}")),
-        Cause::Shim(why) => told(EndedBy::Error, NO_DOOR, format!("the shim cannot go on: {why}")),
-    }
-}
-
 /// A started agent.
 struct Started {
     agent: Pid,
     stdout: std::os::fd::OwnedFd,
-}
-
-const CEILING: u8 = 124;
-const NO_DOOR: u8 = 69;
-
-#[cfg(test)]
-mod tests {
-    use box_spec::report::EndedBy;
-
-    use super::watch::{Cause, Watched};
-    use super::{Fate, ended_of};
-
-    #[test]
-    fn the_exit_code_is_the_agents_unless_something_else_ended_it() {
-        use EndedBy::{Ceiling, Error, Exit, Idle, Signal};
-        let killed = Fate::Killed(9);
-        for (cause, fate, error, code, by, spoke) in [
-            (Cause::Itself, Fate::Exited(0), None, 0, Exit, true),
-            (Cause::Itself, Fate::Exited(42), None, 42, Exit, true),
-            (Cause::Itself, killed, None, 137, Exit, true),
-            (Cause::Signal, Fate::Exited(0), None, 0, Signal, true),
-            (Cause::Signal, killed, None, 137, Signal, true),
-            (Cause::Lingered, killed, Some(false), 0, Exit, true),
-            (Cause::Lingered, killed, Some(true), 1, Exit, true),
-            (Cause::Ceiling, Fate::Exited(0), None, 124, Ceiling, false),
-            (Cause::Cut(Idle), killed, None, 124, Idle, false),
-            (Cause::Lost("x".to_owned()), Fate::Exited(0), None, 69, Error, false),
-            (Cause::Shim("x".to_owned()), Fate::Exited(0), None, 69, Error, false),
-        ] {
-            let ended = ended_of(&Watched { cause: cause.clone(), fate }, error, Some(900));
-            assert_eq!((ended.exit_code, ended.by, ended.agent_spoke), (code, by, spoke), "{cause:?} {fate:?}");
-        }
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use box_spec::report::{EndedBy, Settled};
 use box_spec::{Agent, ClaimReason, Fingerprint, FromBox, FromHouse, RunId, RunToken, Spec};
+use box_spec::{EndedBy, Settled};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 

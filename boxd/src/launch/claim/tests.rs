@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{Attestation, ClaimFault, Told, attest, claim};
+use super::{Attestation, ClaimFault, Claimed, Held, Told, attest, claim};
 use crate::cli::Output;
 use crate::environment::Variables;
 use crate::inputs::Wanted;
@@ -134,7 +134,11 @@ async fn a_claim_asks_attests_and_gets_its_go() {
     );
     assert!(matches!(said, FromBox::Attest(Attestation { pinned: true, .. })));
     assert_eq!(claimed.spec.token.expose(), TOKEN);
-    // The connection breaks, and the token no longer opens anything: the run is lost.
+    lost_when_the_token_opens_nothing(&scene, stream, &claimed, &mut held).await;
+}
+
+/// The connection breaks, and the token no longer opens anything: the run is lost.
+async fn lost_when_the_token_opens_nothing(scene: &Scene, stream: UnixStream, claimed: &Claimed, held: &mut Held) {
     drop(stream);
     let house = async {
         serve(&scene.door, &identity(claimed.spec.house.as_str())).await;

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use ::shim::ShimFault;
-use box_spec::report::EndedBy;
+use box_spec::EndedBy;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use tokio::task::JoinHandle;
