@@ -50,9 +50,9 @@ pub(crate) fn stay(inner: Pid, keeper: &DoorKeeper, signals: &Signals) -> Result
         if told && let Some(code) = hear(inner, signals)? {
             return Ok(code);
         }
-        // A line that broke is the box ending: its exit comes as a signal.
+        // A line that broke is the box ending: its exit comes as a signal. Any other fault is one question's own.
         if asked {
-            asking = keeper.serve().unwrap_or(false);
+            asking = keeper.serve().unwrap_or_else(|fault| !is_broken(&fault));
         }
     }
 }
@@ -74,6 +74,10 @@ fn wait(keeper: &DoorKeeper, signals: &Signals, asking: bool) -> io::Result<(boo
     }
     let ready = |fd: &PollFd<'_>| fd.any().unwrap_or(false);
     Ok((ready(&both[0]), asking && ready(&both[1])))
+}
+
+fn is_broken(fault: &io::Error) -> bool {
+    matches!(fault.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn hear(inner: Pid, signals: &Signals) -> Result<Option<u8>, IsolateFault> {

@@ -24,7 +24,7 @@ pub(crate) fn clone_into(namespaces: libc::c_int) -> io::Result<Option<Pid>> {
     let flags = i64::from(namespaces | libc::SIGCHLD);
     // SAFETY: without CLONE_VM and with no stack this is fork(2) plus namespaces; the child has a copy of all memory,
     // and with one thread no lock can be held by another.
-    let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) })?;
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone, flags, NONE, NONE, NONE, NONE) })?;
     let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
     Ok((pid != 0).then(|| Pid::from_raw(pid)))
 }
@@ -126,9 +126,9 @@ pub(crate) fn close_all_but(kept: Option<&OwnedFd>) -> io::Result<()> {
 
 /// Gives up every capability for ever: bounding, ambient, inheritable, permitted and effective.
 pub(crate) fn drop_capabilities() -> io::Result<()> {
-    for capability in 0..64 {
+    for capability in 0..64 as libc::c_ulong {
         // SAFETY: prctl with numbers only.
-        let done = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        let done = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, NONE, NONE, NONE) };
         match check(done.into()) {
             Ok(_) => {}
             // Past the last capability that this kernel knows.
@@ -136,9 +136,9 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL;
+    let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong;
     // SAFETY: prctl with numbers only.
-    check(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, clear, 0, 0, 0) }.into())?;
+    check(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, clear, NONE, NONE, NONE) }.into())?;
     let header = CapHeader { version: CAPABILITY_VERSION_3, pid: 0 };
     let none = [0_u32; 6];
     // SAFETY: header and the two sets of three words are laid out as capset(2) version 3 reads them.
@@ -213,6 +213,8 @@ struct CapHeader {
     pid: libc::c_int,
 }
 
+/// An argument that is not there, in the width that variadic calls read.
+const NONE: libc::c_ulong = 0;
 const AT_RECURSIVE: libc::c_int = 0x8000;
 const OPEN_TREE_CLONE: libc::c_int = 1;
 const OPEN_TREE_CLOEXEC: libc::c_int = libc::O_CLOEXEC;
