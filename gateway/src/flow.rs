@@ -20,15 +20,18 @@ use box_spec::Provider;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use crate::house::{BoxHouse, House};
-use crate::ledger::{Line, Verdict};
+use crate::ledger::Verdict;
 use crate::refusal::Told;
 
+use accept::pace::Paced;
 use accept::{Conn, DoorListener};
 use identify::{Caller, Knock};
-use intercept::{Inside, Within};
+use intercept::Inside;
+use intercept::count::TunnelCount;
 use judge::{Pass, Ruling};
 use record::Reply;
 
@@ -63,7 +66,7 @@ async fn connection(house: Arc<House>, here: Arc<BoxHouse>, conn: Conn) {
 async fn at_the_door(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Reply> {
     match identify::knock(&house.runs, &here.id, &request) {
         Knock::Health => record::identity(&house, &here.id),
-        Knock::Claim => claim::begin(house, here, request).await,
+        Knock::Claim => claim::begin(house, here, request).await.map(Reply::Said),
         Knock::Nobody(told) => record::refuse(&house.ledger, &here.id, None, &told),
         Knock::Caller(caller) if request.method() == Method::CONNECT => connect(house, here, caller, request).await,
         Knock::Caller(caller) => plain(house, here, caller, request).await,
@@ -85,12 +88,17 @@ async fn connect(
     let passed = house.ledger.enter(judge::door(&house.policy, caller.clone(), target)).await;
     let upgraded = hyper::upgrade::on(request);
     tokio::spawn(async move {
-        let over = caller.run().over().clone();
         let _held = house.drain.hold();
-        tokio::select! {
-            () = over.cancelled() => {}
-            () = tunnel(&house, &here, &caller, passed, upgraded) => {}
-        }
+        let (passed, line) = match passed {
+            Ok((pass, line)) => (Ok(pass), Some(line)),
+            Err(told) => (Err(told), None),
+        };
+        let count = TunnelCount::default();
+        let ended = tokio::select! {
+            () = caller.run().over().cancelled() => Ok(record::Tunnel::Cut),
+            ended = tunnel(&house, &here, &caller, passed, upgraded, &count) => ended,
+        };
+        record::tunnel(&house.ledger, &caller, line, &count, ended);
     });
     Response::new(Reply::empty())
 }
@@ -100,35 +108,33 @@ async fn tunnel(
     house: &Arc<House>,
     here: &Arc<BoxHouse>,
     caller: &Caller,
-    passed: Result<(Pass, Line), Told>,
-    upgraded: hyper::upgrade::OnUpgrade,
-) {
-    let (entered, line) = match passed {
-        Ok((pass, line)) => (Ok(pass), Some(line)),
-        Err(told) => (Err(told), None),
-    };
-    let opened = match entered {
-        Ok(pass) => intercept::open(&house.leaves, &house.limits, pass, upgraded).await.map(Within::Allowed),
-        Err(told) => intercept::tell(&house.leaves, &house.limits, caller, told, upgraded).await.map(Within::Told),
-    };
-    match opened {
-        Ok(Within::Allowed(inside)) => {
-            let (seen, failed) = serve_inside(house, here, inside).await;
-            record::tunnel_closed(&house.ledger, &here.id, caller, line, seen, failed);
+    passed: Result<Pass, Told>,
+    upgraded: OnUpgrade,
+    count: &TunnelCount,
+) -> Result<record::Tunnel, Told> {
+    match passed {
+        Ok(pass) => {
+            let inside = intercept::open(&house.leaves, &house.limits, pass, upgraded, count).await?;
+            serve_inside(house, here, inside).await?;
         }
-        Ok(Within::Told(outside)) => intercept::say(outside, &house.limits).await,
-        Err(told) => record::tunnel_failed(&house.ledger, &here.id, caller, line, &told),
+        Err(told) => {
+            let outside = intercept::tell(&house.leaves, &house.limits, caller, told, upgraded, count).await?;
+            intercept::say(outside, &house.limits).await;
+        }
     }
+    Ok(record::Tunnel::Ended)
 }
 
-async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) -> ((u64, u64), Option<Told>) {
-    let Inside { pass, stream, bytes } = inside;
-    let pass = &pass;
-    let service =
-        service_fn(move |request| async move { Ok::<_, Infallible>(judged(house, here, pass, request).await) });
-    let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service);
-    let failed = accept::until(served, house.drain.clone()).await.err();
-    (bytes.seen(), failed)
+async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) -> Result<(), Told> {
+    let Inside { pass, stream } = inside;
+    let (stream, turn) = Paced::new(stream, house.limits.head_deadline);
+    let (pass, turn) = (&pass, &turn);
+    let service = service_fn(move |request| async move {
+        turn.answer();
+        Ok::<_, Infallible>(judged(house, here, pass, request).await.map(|reply| turn.until_gone(reply)))
+    });
+    let served = accept::http_inside(&house.limits).serve_connection(TokioIo::new(stream), service);
+    accept::until(served, house.drain.clone()).await
 }
 
 /// One request inside a tunnel: judge → ledger → inject → relay → record.
@@ -162,19 +168,29 @@ async fn proceed(
     body: Incoming,
 ) -> Response<Reply> {
     let Some(place) = here.request_place() else {
+        accept::discard(body);
         return record::refuse(&house.ledger, &here.id, Some(caller), &accept::too_many_requests(&here.id));
     };
     let (ruling, line) = match house.ledger.enter(verdict).await {
         Ok(entered) => entered,
-        Err(told) => return record::told(&house.ledger, caller, &told, shape),
+        Err(told) => {
+            accept::discard(body);
+            return record::told(&house.ledger, caller, &told, shape);
+        }
     };
     match ruling {
-        Ruling::Answer(answer) => record::answered(caller, &house.vault, &answer, line),
+        Ruling::Answer(answer) => {
+            accept::discard(body);
+            record::answered(caller, &house.vault, &answer, line)
+        }
         Ruling::Relay(permit) => {
             caller.run().count_request();
             let outbound = match inject::inject(&house.vault, permit) {
                 Ok(outbound) => outbound,
-                Err(told) => return record::refused_after(caller, line, &told, shape),
+                Err(told) => {
+                    accept::discard(body);
+                    return record::refused_after(caller, line, &told, shape);
+                }
             };
             match relay::relay(&house.upstreams, outbound, body).await {
                 Ok(arrived) => record::relayed(caller, arrived, line, place, house.limits.response_idle),

@@ -239,6 +239,38 @@ impl Reason {
         }
     }
 
+    /// Whether trying again cannot help. Only these are told as 400 on a model route, which ends the agent at once;
+    /// the others keep their status, so that the agent's own retries do their work.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::HeadLate | Self::TooMany | Self::UpstreamUnreachable | Self::UpstreamFailed | Self::Draining => false,
+            Self::NoRunToken
+            | Self::BadAuthority
+            | Self::BadRequest
+            | Self::HeadTooLarge
+            | Self::NotTls
+            | Self::HandshakeFailed
+            | Self::SniMismatch
+            | Self::HostMismatch
+            | Self::PortRefused
+            | Self::AddressRefused
+            | Self::NoGrant
+            | Self::MethodNever
+            | Self::UpgradeRefused
+            | Self::SentinelAstray
+            | Self::DurableCredential
+            | Self::CredentialOutage
+            | Self::CredentialRejected
+            | Self::LedgerDown
+            | Self::UpstreamUntrusted
+            | Self::RunOver
+            | Self::ClaimRefused
+            | Self::ReportRefused
+            | Self::ReattachRefused => true,
+        }
+    }
+
     const fn hint(self) -> &'static str {
         match self {
             Self::NoRunToken => "requests come through the box's own loopback proxy, which holds the run's token",

@@ -1,5 +1,7 @@
 //! Accept: a connection at a door, within its limits, and a head that comes in time.
 
+pub mod pace;
+
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -8,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use box_spec::BoxId;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
 use hyper::rt::{Read, Write};
 use hyper::server::conn::http1;
 use hyper::service::HttpService;
@@ -129,6 +133,35 @@ pub fn http(limits: &Limits) -> http1::Builder {
     http
 }
 
+/// The same inside a tunnel, where [`pace::Paced`] times the heads: agents keep one connection open between their
+/// turns, and what hyper times begins with the wait for the first byte.
+#[must_use]
+pub fn http_inside(limits: &Limits) -> http1::Builder {
+    let mut http = http(limits);
+    http.header_read_timeout(limits.idle_tunnel);
+    http
+}
+
+/// Reads what the box still sends of a body that nobody wants and throws it away, within bounds, so that the box gets
+/// to its answer instead of a reset.
+pub fn discard(body: Incoming) {
+    if !body.is_end_stream()
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        runtime.spawn(tokio::time::timeout(DISCARD_TIME, swallow(body)));
+    }
+}
+
+async fn swallow(mut body: Incoming) {
+    let mut left = DISCARD_BYTES;
+    while let Some(Ok(frame)) = body.frame().await {
+        left = left.saturating_sub(frame.data_ref().map_or(0, hyper::body::Bytes::len));
+        if left == 0 {
+            return;
+        }
+    }
+}
+
 /// Runs a connection to its end; when the house drains it finishes the request at hand and takes no other.
 ///
 /// # Errors
@@ -153,9 +186,9 @@ pub trait Gentle: Future<Output = hyper::Result<()>> {
 impl<I, S, B> Gentle for http1::Connection<I, S>
 where
     I: Read + Write + Unpin,
-    S: HttpService<hyper::body::Incoming, ResBody = B>,
+    S: HttpService<Incoming, ResBody = B>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: hyper::body::Body + 'static,
+    B: Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     fn finish(self: std::pin::Pin<&mut Self>) {
@@ -166,9 +199,9 @@ where
 impl<I, S, B> Gentle for http1::UpgradeableConnection<I, S>
 where
     I: Read + Write + Unpin + Send + 'static,
-    S: HttpService<hyper::body::Incoming, ResBody = B>,
+    S: HttpService<Incoming, ResBody = B>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    B: hyper::body::Body + 'static,
+    B: Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     fn finish(self: std::pin::Pin<&mut Self>) {
@@ -190,9 +223,12 @@ pub fn too_many_requests(box_id: &BoxId) -> Told {
 }
 
 fn broken(error: &hyper::Error) -> Option<Told> {
+    let timed_out = std::error::Error::source(error)
+        .and_then(|cause| cause.downcast_ref::<io::Error>())
+        .is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut);
     let (reason, outside) = if error.is_parse_too_large() {
         (Reason::HeadTooLarge, "the request head is too long")
-    } else if error.is_timeout() {
+    } else if error.is_timeout() || timed_out {
         (Reason::HeadLate, "the request head did not come in time")
     } else if error.is_parse() {
         (Reason::BadRequest, "the request is not well-formed HTTP/1.1")
@@ -201,6 +237,10 @@ fn broken(error: &hyper::Error) -> Option<Told> {
     };
     Some(Told::new(None, Refusal::new(reason, outside, error.to_string())))
 }
+
+/// What is still read of a body that nobody wants.
+const DISCARD_BYTES: usize = 64 * 1024 * 1024;
+const DISCARD_TIME: Duration = Duration::from_secs(10);
 
 impl tokio::io::AsyncRead for Counted {
     fn poll_read(

@@ -10,10 +10,9 @@ use box_spec::wire::{CLAIM_UPGRADE, PROTOCOL};
 use box_spec::{Claim, ClaimReason, ClaimRefused, CredentialKind, Provider};
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
 
-use crate::flow::record::Reply;
 use crate::house::{BoxHouse, House};
 use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
@@ -22,7 +21,7 @@ use crate::runs::{Ask, ClaimError, Run, Taken};
 pub use settle::{lose_if_still_waiting, record_of};
 
 /// Answers `POST /claim`: 101 and the dialogue of the run, or a refusal that says what to do.
-pub async fn begin(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Reply> {
+pub async fn begin(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (mut head, body) = request.into_parts();
     let upgrade = head.extensions.remove::<hyper::upgrade::OnUpgrade>();
     let claimed = match understand(&head, body).await {
@@ -38,7 +37,7 @@ pub async fn begin(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Inco
         return refuse(&house, &here, bad("ask for the upgrade that docs/door.md names"));
     };
     tokio::spawn(dialogue::hold(Arc::clone(&house), Arc::clone(&here), opened, claim.namespace_init, upgrade));
-    let mut response = Response::new(Reply::empty());
+    let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
     response.headers_mut().insert(UPGRADE, HeaderValue::from_static(CLAIM_UPGRADE));
@@ -162,7 +161,7 @@ async fn note(house: &House, entry: Entry) -> Result<(), ClaimRefused> {
 }
 
 /// Tells the refusal, writes its line, and raises the alarm where somebody was at a door that is not theirs.
-fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Reply> {
+fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Full<Bytes>> {
     let code = reason_code(refused.reason);
     let reason =
         if refused.reason == ClaimReason::NothingToReattach { Reason::ReattachRefused } else { Reason::ClaimRefused };
@@ -179,7 +178,7 @@ fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Rep
         | ClaimReason::LedgerDown => house.ledger.refused(entry()),
     }
     let body = serde_json::to_vec(&refused).unwrap_or_default();
-    let mut response = Response::new(Reply::json(body));
+    let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = match refused.reason {
         ClaimReason::DoorTaken | ClaimReason::DoorShut => StatusCode::CONFLICT,
         ClaimReason::NothingToReattach | ClaimReason::NoCredential => StatusCode::FORBIDDEN,

@@ -30,19 +30,12 @@ pub mod count;
 pub struct Inside {
     pub pass: Pass,
     pub stream: Opened,
-    pub bytes: TunnelCount,
 }
 
 /// A tunnel that was opened only so that its refusal can be read.
 pub struct Outside {
     told: Told,
     stream: Opened,
-}
-
-/// What a tunnel was opened for.
-pub enum Within {
-    Allowed(Inside),
-    Told(Outside),
 }
 
 /// The TLS of a tunnel, as seen from the box.
@@ -52,9 +45,15 @@ pub type Opened = TlsStream<Counting<TokioIo<Upgraded>>>;
 ///
 /// # Errors
 /// What comes is no TLS, names another server, or the handshake fails.
-pub async fn open(leaves: &LeafConfigs, limits: &Limits, pass: Pass, upgrade: OnUpgrade) -> Result<Inside, Told> {
-    let (stream, bytes) = handshake(leaves, limits, pass.caller(), pass.target(), upgrade).await?;
-    Ok(Inside { pass, stream, bytes })
+pub async fn open(
+    leaves: &LeafConfigs,
+    limits: &Limits,
+    pass: Pass,
+    upgrade: OnUpgrade,
+    count: &TunnelCount,
+) -> Result<Inside, Told> {
+    let stream = handshake(leaves, limits, pass.caller(), pass.target(), upgrade, count).await?;
+    Ok(Inside { pass, stream })
 }
 
 /// Opens the TLS of a tunnel that was refused, so that the box can be told why.
@@ -67,9 +66,10 @@ pub async fn tell(
     caller: &Caller,
     told: Told,
     upgrade: OnUpgrade,
+    count: &TunnelCount,
 ) -> Result<Outside, Told> {
     let Some(target) = told.target.clone() else { return Err(told) };
-    let (stream, _bytes) = handshake(leaves, limits, caller, &target, upgrade).await?;
+    let stream = handshake(leaves, limits, caller, &target, upgrade, count).await?;
     Ok(Outside { told, stream })
 }
 
@@ -96,56 +96,66 @@ async fn handshake(
     caller: &Caller,
     target: &Target,
     upgrade: OnUpgrade,
-) -> Result<(Opened, TunnelCount), Told> {
-    let told =
-        |reason, outside: &str, inside: String| Told::new(Some(target.clone()), Refusal::new(reason, outside, inside));
+    count: &TunnelCount,
+) -> Result<Opened, Told> {
     let work = async {
-        let upgraded = upgrade.await.map_err(|error| {
-            told(Reason::HandshakeFailed, "the connection ended", format!("the connection ended before TLS: {error}"))
-        })?;
-        let (counting, bytes) = Counting::new(TokioIo::new(upgraded));
-        let start = match LazyConfigAcceptor::new(Acceptor::default(), counting).await {
-            Ok(start) => start,
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                return Err(told(
-                    Reason::HandshakeFailed,
-                    "the connection ended",
-                    "the connection ended before TLS began".to_owned(),
-                ));
-            }
-            Err(error) => {
-                return Err(told(Reason::NotTls, "this is not TLS", format!("no TLS after CONNECT: {error}")));
-            }
-        };
-        let named = start.client_hello().server_name().map(str::to_owned);
-        if let Err(inside) = same_name(target.host(), named.as_deref()) {
-            return Err(told(Reason::SniMismatch, "the TLS server name differs from the CONNECT target", inside));
-        }
-        let config = leaves.for_target(caller.box_id(), target).map_err(|error| {
-            told(Reason::HandshakeFailed, "the house could not make a certificate", error.to_string())
-        })?;
-        let stream = start.into_stream(config).await.map_err(|error| {
-            told(Reason::HandshakeFailed, "the TLS handshake failed", format!("the box ended the handshake: {error}"))
-        })?;
-        Ok((stream, bytes))
+        let upgraded = upgrade.await.map_err(|error| Failed::Ended(error.to_string()))?;
+        let stream = Counting::new(TokioIo::new(upgraded), count);
+        let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await.map_err(Failed::of_hello)?;
+        same_name(target.host(), start.client_hello().server_name())?;
+        let leaf = leaves.for_target(caller.box_id(), target).map_err(|error| Failed::NoLeaf(error.to_string()))?;
+        start.into_stream(leaf).await.map_err(|error| Failed::Handshake(error.to_string()))
     };
     match tokio::time::timeout(limits.tls_deadline, work).await {
-        Ok(done) => done,
-        Err(_) => Err(told(
-            Reason::HandshakeFailed,
-            "the TLS handshake took too long",
-            "the TLS handshake did not end in time".to_owned(),
-        )),
+        Ok(opened) => opened.map_err(|failed| Told::new(Some(target.clone()), failed.refusal())),
+        Err(_) => Err(Told::new(Some(target.clone()), Failed::Late.refusal())),
+    }
+}
+
+/// Why the TLS of a tunnel was not opened.
+enum Failed {
+    Ended(String),
+    NotTls(String),
+    OtherName(&'static str),
+    NoLeaf(String),
+    Handshake(String),
+    Late,
+}
+
+impl Failed {
+    fn of_hello(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::UnexpectedEof {
+            return Self::Ended("before TLS began".to_owned());
+        }
+        Self::NotTls(error.to_string())
+    }
+
+    fn refusal(self) -> Refusal {
+        let failed = Reason::HandshakeFailed;
+        match self {
+            Self::Ended(how) => Refusal::new(failed, "the connection ended", format!("the connection ended: {how}")),
+            Self::NotTls(how) => {
+                Refusal::new(Reason::NotTls, "this is not TLS", format!("no TLS after CONNECT: {how}"))
+            }
+            Self::OtherName(how) => {
+                Refusal::new(Reason::SniMismatch, "the TLS server name differs from the CONNECT target", how)
+            }
+            Self::NoLeaf(how) => Refusal::new(failed, "the house could not make a certificate", how),
+            Self::Handshake(how) => {
+                Refusal::new(failed, "the TLS handshake failed", format!("the box ended the handshake: {how}"))
+            }
+            Self::Late => Refusal::new(failed, "the TLS handshake took too long", "the handshake did not end in time"),
+        }
     }
 }
 
 /// Server name = CONNECT target (RFC 6066 §3). A name may be missing only where the target is an address.
-fn same_name(host: &Host, named: Option<&str>) -> Result<(), String> {
+fn same_name(host: &Host, named: Option<&str>) -> Result<(), Failed> {
     match (host, named) {
         (Host::Address(_), None) => Ok(()),
         (_, Some(named)) if Host::parse(named).is_ok_and(|named| named == *host) => Ok(()),
-        (_, Some(_)) => Err("the server name in TLS differs from the CONNECT target".to_owned()),
-        (Host::Name(_), None) => Err("no server name in TLS".to_owned()),
+        (_, Some(_)) => Err(Failed::OtherName("the server name in TLS differs from the CONNECT target")),
+        (Host::Name(_), None) => Err(Failed::OtherName("there is no server name in TLS")),
     }
 }
 

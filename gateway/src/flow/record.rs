@@ -12,6 +12,7 @@ use http::Response;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::flow::identify::Caller;
+use crate::flow::intercept::count::TunnelCount;
 use crate::flow::relay::Arrived;
 use crate::house::House;
 use crate::ledger::{Ended, Ledger, Line, Outcome};
@@ -51,33 +52,34 @@ pub fn relayed(
     Response::from_parts(head, Reply::Relayed(Box::new(recorded)))
 }
 
-/// A tunnel ended.
-pub fn tunnel_closed(
-    ledger: &Ledger,
-    box_id: &BoxId,
-    caller: &Caller,
-    line: Option<Line>,
-    bytes: (u64, u64),
-    failed: Option<Told>,
-) {
-    if let Some(told) = &failed {
-        refused(ledger, box_id, Some(caller), told);
-    }
-    let ended = if failed.is_some() { Ended::Failed } else { Ended::Complete };
-    if let Some(line) = line {
-        line.close(Outcome { bytes_up: bytes.0, bytes_down: bytes.1, ended, ..Outcome::default() });
-    }
+/// How a tunnel ended that was not refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tunnel {
+    /// The box closed it, or the house went down.
+    Ended,
+    /// Its run was over.
+    Cut,
 }
 
-/// A tunnel could not be opened.
-pub fn tunnel_failed(ledger: &Ledger, box_id: &BoxId, caller: &Caller, line: Option<Line>, told: &Told) {
-    refused(ledger, box_id, Some(caller), told);
-    if let Some(line) = line {
-        line.close(Outcome {
-            ended: Ended::Failed,
-            reason: Some(told.refusal.reason()),
-            inside: Some(told.refusal.inside().to_owned()),
-            ..Outcome::default()
-        });
+/// A tunnel is gone: its refusal has a line, and its own line is closed.
+pub fn tunnel(ledger: &Ledger, caller: &Caller, line: Option<Line>, count: &TunnelCount, ended: Result<Tunnel, Told>) {
+    let (ended, told) = match ended {
+        Ok(Tunnel::Ended) => (Ended::Complete, None),
+        Ok(Tunnel::Cut) => (Ended::Cut, None),
+        Err(told) => (Ended::Failed, Some(told)),
+    };
+    if let Some(told) = &told {
+        refused(ledger, caller.box_id(), Some(caller), told);
     }
+    let Some(line) = line else { return };
+    let (bytes_up, bytes_down) = count.seen();
+    let refusal = told.as_ref().map(|told| &told.refusal);
+    line.close(Outcome {
+        bytes_up,
+        bytes_down,
+        ended,
+        reason: refusal.map(|refusal| refusal.reason()),
+        inside: refusal.map(|refusal| refusal.inside().to_owned()),
+        ..Outcome::default()
+    });
 }

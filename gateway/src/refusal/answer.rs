@@ -10,13 +10,16 @@ use serde_json::json;
 
 use super::{Reason, Refusal};
 
-/// The response that tells a refusal. On a model route it is 400 in the provider's own error shape, since every agent
-/// stops at that at once; the true status then stands in `x-boxgate-status`.
+/// The response that tells a refusal. On a model route a final one is 400 in the provider's own error shape, since every
+/// agent stops at that at once; the true status then stands in `x-boxgate-status`.
 #[must_use]
 pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Bytes>> {
     let truth = refusal.reason().status();
     let (status, body) = match model {
-        Some(provider) => (StatusCode::BAD_REQUEST, in_the_shape_of(provider, refusal)),
+        Some(provider) => {
+            let status = if refusal.reason().is_final() { StatusCode::BAD_REQUEST } else { truth };
+            (status, in_the_shape_of(provider, refusal))
+        }
         None => (truth, plain(refusal)),
     };
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
@@ -74,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_400_on_a_model_route_and_the_truth_elsewhere() {
+    fn a_final_refusal_is_400_on_a_model_route_and_the_truth_elsewhere() {
         for reason in Reason::ALL {
             let refusal = Refusal::new(reason, "outside \"quoted\"", "inside").with_grant("a \"grant\"");
             let elsewhere = response(&refusal, None);
             assert_eq!(elsewhere.status(), reason.status());
             let model = response(&refusal, Some(Provider::Anthropic));
-            assert_eq!(model.status(), 400);
+            assert_eq!(model.status(), if reason.is_final() { http::StatusCode::BAD_REQUEST } else { reason.status() });
             assert_eq!(model.headers()["x-boxgate-status"], reason.status().as_str());
             assert_eq!(model.headers()["x-boxgate-reason"], reason.code());
             let said = body(&refusal, Some(Provider::Anthropic));

@@ -15,7 +15,7 @@ pub struct Counting<S> {
 }
 
 /// The count of one tunnel, readable after its stream is gone.
-#[derive(Clone)]
+#[derive(Default)]
 pub struct TunnelCount(Arc<Bytes>);
 
 #[derive(Default)]
@@ -25,9 +25,8 @@ struct Bytes {
 }
 
 impl<S> Counting<S> {
-    pub fn new(stream: S) -> (Self, TunnelCount) {
-        let count = Arc::new(Bytes::default());
-        (Self { stream, count: Arc::clone(&count) }, TunnelCount(count))
+    pub fn new(stream: S, count: &TunnelCount) -> Self {
+        Self { stream, count: Arc::clone(&count.0) }
     }
 }
 

@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use crate::flow::accept;
 
 /// The request body as the box sends it.
 pub(super) struct Upload {
@@ -51,27 +51,10 @@ impl Body for Upload {
 }
 
 impl Drop for Upload {
-    /// An upstream that answered early reads no further. What the box still sends is read and thrown away for a while,
-    /// so that the box gets to the answer instead of a reset.
+    /// An upstream that answered early reads no further, and the box must not be cut off from that answer.
     fn drop(&mut self) {
-        if let Some(body) = self.body.take()
-            && !body.is_end_stream()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(tokio::time::timeout(DRAIN_TIME, drain(body)));
+        if let Some(body) = self.body.take() {
+            accept::discard(body);
         }
     }
 }
-
-async fn drain(mut body: Incoming) {
-    let mut left = DRAIN_BYTES;
-    while let Some(Ok(frame)) = body.frame().await {
-        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
-        if left == 0 {
-            return;
-        }
-    }
-}
-
-const DRAIN_BYTES: usize = 64 * 1024 * 1024;
-const DRAIN_TIME: Duration = Duration::from_secs(10);
