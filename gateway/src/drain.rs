@@ -31,7 +31,6 @@ impl Drain {
     }
 
     /// The house waits for whoever holds one of these.
-    #[must_use]
     pub fn hold(&self) -> TaskTrackerToken {
         self.open.token()
     }

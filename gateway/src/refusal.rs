@@ -10,7 +10,11 @@ use crate::host::Target;
 
 /// A "no". The outside sentence may be read by the box; the inside one is for the ledger and the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
+pub struct Refusal(Box<Said>);
+
+/// Behind a pointer: a refusal is rare, and every step's answer has room for one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Said {
     reason: Reason,
     outside: String,
     hint: String,
@@ -62,46 +66,47 @@ pub enum Reason {
 impl Refusal {
     /// `outside` is one sentence for the box, `inside` one for the operator; neither holds a credential.
     pub fn new(reason: Reason, outside: impl Into<String>, inside: impl Into<String>) -> Self {
-        Self { reason, outside: outside.into(), hint: reason.hint().to_owned(), inside: inside.into(), grant: None }
+        let hint = reason.hint().to_owned();
+        Self(Box::new(Said { reason, outside: outside.into(), hint, inside: inside.into(), grant: None }))
     }
 
     /// The same, with a hint that fits the case better than the reason's own.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = hint.into();
+        self.0.hint = hint.into();
         self
     }
 
     /// The same, naming the grant that decided or nearly matched.
     #[must_use]
     pub fn with_grant(mut self, grant: impl Into<String>) -> Self {
-        self.grant = Some(grant.into());
+        self.0.grant = Some(grant.into());
         self
     }
 
     #[must_use]
-    pub const fn reason(&self) -> Reason {
-        self.reason
+    pub fn reason(&self) -> Reason {
+        self.0.reason
     }
 
     #[must_use]
     pub fn outside(&self) -> &str {
-        &self.outside
+        &self.0.outside
     }
 
     #[must_use]
     pub fn hint(&self) -> &str {
-        &self.hint
+        &self.0.hint
     }
 
     #[must_use]
     pub fn inside(&self) -> &str {
-        &self.inside
+        &self.0.inside
     }
 
     #[must_use]
     pub fn grant(&self) -> Option<&str> {
-        self.grant.as_deref()
+        self.0.grant.as_deref()
     }
 }
 

@@ -175,7 +175,10 @@ pub async fn until<C: Gentle>(connection: C, drain: Drain) -> Result<(), Told> {
             connection.await
         }
     };
-    ended.map_err(|error| broken(&error)).map_or_else(|told| told.map_or(Ok(()), Err), Ok)
+    match ended {
+        Ok(()) => Ok(()),
+        Err(error) => broken(&error).map_or(Ok(()), Err),
+    }
 }
 
 /// A server connection that can be told to take no further request.

@@ -93,6 +93,7 @@ const BASIC: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD, {
 });
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests repeat a header on purpose")]
 mod tests {
     use http::{HeaderMap, HeaderValue};
 

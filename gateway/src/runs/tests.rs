@@ -162,7 +162,8 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
         uid: 1000,
         agent_version: None,
     };
-    let table: [(&str, bool, u64, Option<&Attestation>, Report, Option<&str>); 7] = [
+    type Row<'a> = (&'a str, bool, u64, Option<&'a Attestation>, Report, Option<&'a str>);
+    let table: [Row<'_>; 7] = [
         ("clean", false, 0, Some(&attested), report(EndedBy::Exit, 0), None),
         ("never attested", false, 0, None, report(EndedBy::Exit, 0), Some("never attested")),
         ("the house saw the ceiling", true, 0, Some(&attested), report(EndedBy::Exit, 0), Some("ceiling of 60 s")),

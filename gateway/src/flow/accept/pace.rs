@@ -130,23 +130,25 @@ mod tests {
 
     use super::Paced;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_idle_connection_waits_and_a_begun_head_does_not() {
         let (mut client, server) = tokio::io::duplex(64);
-        let (mut paced, turn) = Paced::new(server, Duration::from_secs(10));
+        let (mut paced, turn) = Paced::new(server, LIMIT);
         let mut byte = [0];
-        let idle = tokio::time::timeout(Duration::from_secs(600), paced.read(&mut byte)).await;
+        let idle = tokio::time::timeout(LIMIT * 4, paced.read(&mut byte)).await;
         assert!(idle.is_err(), "nothing was sent, so nothing is late");
         client.write_all(b"G").await.expect("sent");
         paced.read_exact(&mut byte).await.expect("read");
         let late = paced.read(&mut byte).await.expect_err("late");
         assert_eq!(late.kind(), std::io::ErrorKind::TimedOut);
         turn.answer();
-        let answering = tokio::time::timeout(Duration::from_secs(600), paced.read(&mut byte)).await;
+        let answering = tokio::time::timeout(LIMIT * 4, paced.read(&mut byte)).await;
         assert!(answering.is_err(), "a body may take its time");
         drop(turn.until_gone(()));
         client.write_all(b"G").await.expect("sent");
         paced.read_exact(&mut byte).await.expect("read");
         assert!(paced.read(&mut byte).await.is_err(), "the next head is timed again");
     }
+
+    const LIMIT: Duration = Duration::from_millis(50);
 }

@@ -52,9 +52,8 @@ pub(super) async fn hold(
 ) {
     let Opened { run, token } = opened;
     let _held = house.drain.hold();
-    let upgraded = match tokio::time::timeout(Duration::from_secs(10), upgrade).await {
-        Ok(Ok(upgraded)) => upgraded,
-        Ok(Err(_)) | Err(_) => return settle::lost(&house, &run, None, "the claim ended before it began").await,
+    let Ok(Ok(upgraded)) = tokio::time::timeout(Duration::from_secs(10), upgrade).await else {
+        return settle::lost(&house, &run, None, "the claim ended before it began").await;
     };
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
     let spec = Spec {

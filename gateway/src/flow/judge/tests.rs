@@ -229,7 +229,8 @@ fn the_host_is_the_target_once_and_nothing_else() {
     for (uri, fields) in good {
         assert!(same_host(&target, Scheme::Https, &head("GET", uri, fields)).is_ok(), "{uri} {fields:?}");
     }
-    let bad: [(&str, &[(&str, &str)], Reason); 8] = [
+    type Bad<'a> = (&'a str, &'a [(&'a str, &'a str)], Reason);
+    let bad: [Bad<'_>; 8] = [
         ("/x", &[], Reason::BadRequest),
         ("/x", &[("host", "api.test"), ("host", "api.test")], Reason::BadRequest),
         ("/x", &[("host", "api.test"), ("host", "evil.test")], Reason::BadRequest),
@@ -269,7 +270,6 @@ fn only_model_routes_take_the_shape_of_their_provider() {
 
 #[test]
 fn a_pass_shows_its_caller_and_target_and_nothing_more() {
-    let world = world();
-    let pass = Pass { caller: world.caller.clone(), target: to("api.test") };
+    let pass = Pass { caller: world().caller, target: to("api.test") };
     assert_eq!((pass.caller().box_id().as_str(), pass.target().to_string()), ("one", "api.test:443".to_owned()));
 }
