@@ -1,5 +1,6 @@
 //! The house: what all connections share, built once from a configuration and never changed.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::drain::Drain;
 use crate::files::{self, FileError};
 use crate::flow::accept::{DoorFault, DoorListener};
 use crate::flow::relay::Upstreams;
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::tail::TailFault;
+use crate::ledger::{Ledger, LedgerError, count};
 use crate::policy::Policy;
 use crate::runs::{RecordFault, Runs};
 use crate::tls::{self, LeafConfigs};
@@ -58,6 +60,8 @@ pub enum HouseFault {
     Vault(Vec<VaultFault>),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    #[error("count in the ledger what runs under way did before")]
+    Count(#[source] TailFault),
     #[error(transparent)]
     Runs(#[from] RecordFault),
     #[error(transparent)]
@@ -74,9 +78,11 @@ impl House {
         files::create_private_dir(&state).map_err(HouseFault::State)?;
         let ca = Arc::new(Ca::open_or_make(&state.join("ca"))?);
         let vault = Vault::open(secrets).map_err(HouseFault::Vault)?;
+        let ledger_file = ledger.file.clone();
         let ledger = Ledger::open(&ledger)?;
         let ids: Vec<BoxId> = boxes.iter().map(|of| of.id.clone()).collect();
         let runs = Runs::open(&state, &ids)?;
+        count_back(&runs, &ledger_file)?;
         let mut doors = Vec::with_capacity(boxes.len());
         for of in &boxes {
             doors.push(DoorListener::bind(&of.door)?);
@@ -118,6 +124,15 @@ impl BoxHouse {
     pub fn request_place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.requests).try_acquire_owned().ok()
     }
+}
+
+/// Refusals decide a verdict, so a restart must not forget them: the ledger has them all.
+fn count_back(runs: &Runs, ledger: &Path) -> Result<(), HouseFault> {
+    let waiting = runs.waiting().into_iter().map(|run| run.id.clone());
+    for (run, counts) in count::counts(ledger, waiting).map_err(HouseFault::Count)? {
+        runs.counted(&run, counts.requests, counts.refusals);
+    }
+    Ok(())
 }
 
 fn lines(faults: &[VaultFault]) -> String {

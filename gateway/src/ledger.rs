@@ -36,6 +36,7 @@ mod recover;
 mod health;
 mod fault;
 mod pieces;
+pub mod count;
 pub mod verify;
 mod finding;
 pub mod story;

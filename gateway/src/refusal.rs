@@ -183,6 +183,12 @@ impl Reason {
         }
     }
 
+    /// The reason that this code stands for.
+    #[must_use]
+    pub fn of_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.code() == code)
+    }
+
     /// The status that tells the truth (RFC 9110 §15); model routes hear 400 instead, see `docs/reasons.md`.
     #[must_use]
     pub const fn status(self) -> StatusCode {

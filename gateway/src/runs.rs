@@ -204,6 +204,14 @@ impl Runs {
             .collect()
     }
 
+    /// Takes up what an earlier gateway had counted of a waiting run.
+    pub fn counted(&self, run: &RunId, requests: u64, refusals: u64) {
+        for waiting in self.waiting().iter().filter(|waiting| waiting.id == *run) {
+            waiting.requests.fetch_max(requests, Ordering::Relaxed);
+            waiting.refusals.fetch_max(refusals, Ordering::Relaxed);
+        }
+    }
+
     /// Whether this very run still waits.
     #[must_use]
     pub fn waits(&self, run: &Run) -> bool {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use box_spec::{CredentialKind, Provider};
+use jiff::{SignedDuration, Timestamp};
 
 pub use credential::{Credential, SecretText};
 pub use source::{Malformed, SourceFault};
@@ -27,6 +28,8 @@ pub struct SecretConfig {
     pub provider: Provider,
     pub kind: CredentialKind,
     pub source: Source,
+    /// When it ceases to be valid, where the operator knows. It is not used in the last minute before that.
+    pub expires: Option<Timestamp>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,6 +55,8 @@ pub enum Outage {
     EnvUnset { name: SecretName, variable: String },
     #[error("secret {name}: {fault}")]
     File { name: SecretName, fault: SourceFault },
+    #[error("secret {name} expired, or is about to, at {expires}")]
+    Expired { name: SecretName, expires: Timestamp },
     #[error("secret {name} is not configured")]
     Unknown { name: SecretName },
 }
@@ -77,6 +82,7 @@ pub struct SecretStatus {
 struct Entry {
     provider: Provider,
     kind: CredentialKind,
+    expires: Option<Timestamp>,
     held: Held,
 }
 
@@ -106,6 +112,11 @@ impl Vault {
     /// The credential, as its source holds it now.
     pub fn credential(&self, name: &SecretName) -> Result<Arc<Credential>, Outage> {
         let entry = self.entries.get(name).ok_or_else(|| Outage::Unknown { name: name.clone() })?;
+        if let Some(expires) = entry.expires
+            && Timestamp::now() >= expires - EXPIRY_SKEW
+        {
+            return Err(Outage::Expired { name: name.clone(), expires });
+        }
         match &entry.held {
             Held::Env { variable, credential } => {
                 credential.clone().ok_or_else(|| Outage::EnvUnset { name: name.clone(), variable: variable.clone() })
@@ -129,7 +140,7 @@ impl Vault {
     #[must_use]
     pub fn status(&self) -> Vec<SecretStatus> {
         let one = |name: &SecretName| {
-            let Entry { provider, kind, held: _ } = self.entries.get(name)?;
+            let Entry { provider, kind, expires: _, held: _ } = self.entries.get(name)?;
             Some(SecretStatus {
                 name: name.clone(),
                 provider: *provider,
@@ -143,8 +154,8 @@ impl Vault {
     fn open_with(secrets: Vec<SecretConfig>, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<VaultFault>> {
         let mut vault = Self { entries: BTreeMap::new(), order: Vec::new() };
         let mut faults = Vec::new();
-        for SecretConfig { name, provider, kind, source } in secrets {
-            match Entry::open(provider, kind, source, &env) {
+        for SecretConfig { name, provider, kind, source, expires } in secrets {
+            match Entry::open(provider, kind, source, expires, &env) {
                 Ok(entry) => {
                     vault.order.push(name.clone());
                     vault.entries.insert(name, entry);
@@ -161,6 +172,7 @@ impl Entry {
         provider: Provider,
         kind: CredentialKind,
         source: Source,
+        expires: Option<Timestamp>,
         env: &impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SourceFault> {
         let held = match source {
@@ -177,7 +189,7 @@ impl Entry {
                 Held::File { path, last: Mutex::new(held) }
             }
         };
-        Ok(Self { provider, kind, held })
+        Ok(Self { provider, kind, expires, held })
     }
 
     /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing.
@@ -219,6 +231,9 @@ impl fmt::Display for SecretName {
     }
 }
 
+/// A request takes a while to arrive, and clocks differ.
+const EXPIRY_SKEW: SignedDuration = SignedDuration::from_secs(60);
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
@@ -228,6 +243,7 @@ mod tests {
     use std::path::Path;
 
     use box_spec::{CredentialKind, Provider};
+    use jiff::{SignedDuration, Timestamp};
 
     use super::{Malformed, Outage, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault};
 
@@ -237,6 +253,7 @@ mod tests {
             provider: Provider::Anthropic,
             kind: CredentialKind::Login,
             source,
+            expires: None,
         }]
     }
 
@@ -251,6 +268,17 @@ mod tests {
 
     fn value(vault: &Vault) -> Result<String, Outage> {
         vault.credential(&SecretName::new("model")).map(|credential| credential.expose().to_owned())
+    }
+
+    #[test]
+    fn a_credential_is_not_used_in_its_last_minute() {
+        for (seconds, usable) in [(3_600, true), (90, true), (30, false), (-1, false)] {
+            let mut secrets = secret(Source::Env("KEY".to_owned()));
+            secrets[0].expires = Some(Timestamp::now() + SignedDuration::from_secs(seconds));
+            let vault = Vault::open_with(secrets, |_| Some("sk-real".into())).expect("opened");
+            assert_eq!(value(&vault).is_ok(), usable, "{seconds}");
+            assert_eq!(vault.available(Provider::Anthropic).is_some(), usable, "{seconds}");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl ServeFault {
             Self::House(HouseFault::State(_) | HouseFault::Door(_)) | Self::Operator(OperatorFault::Bind { .. }) => {
                 Exit::CannotCreate
             }
-            Self::House(HouseFault::Ca(_) | HouseFault::Ledger(_) | HouseFault::Runs(_))
+            Self::House(HouseFault::Ca(_) | HouseFault::Ledger(_) | HouseFault::Count(_) | HouseFault::Runs(_))
             | Self::Operator(OperatorFault::Answered { .. })
             | Self::Ledger(_) => Exit::Unavailable,
             Self::Runtime(_) | Self::Signals(_) => Exit::Internal,

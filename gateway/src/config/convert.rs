@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use box_spec::{Agent, BoxId, CredentialKind, Provider};
+use jiff::Timestamp;
 
 use crate::dial::DialConfig;
 use crate::ledger::{Settings, SyncMode};
@@ -158,14 +159,18 @@ fn convert_boxes(
 fn convert_secrets(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> Vec<SecretConfig> {
     let mut names = BTreeSet::new();
     let mut secrets = Vec::new();
-    for RawSecret { name, provider, kind, env, file } in raw {
+    for RawSecret { name, provider, kind, env, file, expires } in raw {
         let name = name.and_then(|name| plain_name(name, faults));
         let name = name.and_then(|name| unique(&mut names, name, "secret", faults));
         let provider = provider.and_then(|provider| served(&provider, faults));
         let kind = kind.and_then(|kind| credential_kind(&kind, faults));
         let source = convert_source(env, file, base, faults);
+        let expires = expires.and_then(|expires| {
+            let read = expires.value.parse::<Timestamp>();
+            faults.take(&expires.span, read.map_err(|_| "`expires` must be a time as in \"2026-12-31T23:59:59Z\""))
+        });
         if let (Some(name), Some(provider), Some(kind), Some(source)) = (name, provider, kind, source) {
-            secrets.push(SecretConfig { name: SecretName::new(&name.value), provider, kind, source });
+            secrets.push(SecretConfig { name: SecretName::new(&name.value), provider, kind, source, expires });
         }
     }
     secrets

@@ -58,6 +58,7 @@ pub(super) struct RawSecret {
     pub(super) kind: Text,
     pub(super) env: Text,
     pub(super) file: Text,
+    pub(super) expires: Text,
 }
 
 #[derive(Debug)]
@@ -173,6 +174,7 @@ fn read_secret(mut section: Section<'_>, faults: &mut Faults) -> RawSecret {
         kind: section.text("kind", faults),
         env: section.text("env", faults),
         file: section.text("file", faults),
+        expires: section.text("expires", faults),
     };
     section.finish(faults);
     raw

@@ -63,23 +63,15 @@ pub enum Tunnel {
 
 /// A tunnel is gone: its refusal has a line, and its own line is closed.
 pub fn tunnel(ledger: &Ledger, caller: &Caller, line: Option<Line>, count: &TunnelCount, ended: Result<Tunnel, Told>) {
-    let (ended, told) = match ended {
-        Ok(Tunnel::Ended) => (Ended::Complete, None),
-        Ok(Tunnel::Cut) => (Ended::Cut, None),
-        Err(told) => (Ended::Failed, Some(told)),
+    let ended = match ended {
+        Ok(Tunnel::Ended) => Ended::Complete,
+        Ok(Tunnel::Cut) => Ended::Cut,
+        Err(told) => {
+            refused(ledger, caller.box_id(), Some(caller), &told);
+            Ended::Failed
+        }
     };
-    if let Some(told) = &told {
-        refused(ledger, caller.box_id(), Some(caller), told);
-    }
     let Some(line) = line else { return };
     let (bytes_up, bytes_down) = count.seen();
-    let refusal = told.as_ref().map(|told| &told.refusal);
-    line.close(Outcome {
-        bytes_up,
-        bytes_down,
-        ended,
-        reason: refusal.map(|refusal| refusal.reason()),
-        inside: refusal.map(|refusal| refusal.inside().to_owned()),
-        ..Outcome::default()
-    });
+    line.close(Outcome { bytes_up, bytes_down, ended, ..Outcome::default() });
 }
