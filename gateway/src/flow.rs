@@ -189,12 +189,12 @@ async fn proceed(
                 Ok(outbound) => outbound,
                 Err(told) => {
                     accept::discard(body);
-                    return record::refused_after(caller, line, &told, shape);
+                    return record::refused_after(&house.ledger, caller, line, &told, shape);
                 }
             };
             match relay::relay(&house.upstreams, outbound, body).await {
                 Ok(arrived) => record::relayed(caller, arrived, line, place, house.limits.response_idle),
-                Err(told) => record::refused_after(caller, line, &told, shape),
+                Err(told) => record::refused_after(&house.ledger, caller, line, &told, shape),
             }
         }
     }

@@ -73,40 +73,29 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, body: Incoming) ->
     let mut timings = Vec::new();
     let begun = Instant::now();
 
-    let mut lease = match upstreams.pool.take(&key) {
-        Some(lease) => lease,
-        None => connect(upstreams, &outbound, &key, &mut timings).await.map_err(&told)?,
+    let way = Way::of(&outbound);
+    let (mut lease, mut kept) = match upstreams.pool.take(&key) {
+        Some(lease) => (lease, true),
+        None => (connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?, false),
     };
     let sent = Arc::new(AtomicU64::new(0));
-    let way = Way::of(&outbound);
     let mut request = Request::from_parts(outbound.into_head(), Upload::new(body, Arc::clone(&sent)));
-    let answered = loop {
+    let mut response = loop {
         match tokio::time::timeout(upstreams.head_deadline, lease.send(request)).await {
             Ok(Ok(response)) => break response,
             Ok(Err(mut error)) => match error.take_message() {
-                Some(unsent) => {
+                // Unsent on a connection that was kept: it was closed meanwhile. On a fresh one the host has a fault.
+                Some(unsent) if kept => {
                     request = unsent;
-                    lease = reconnect(upstreams, &way, &key, &mut timings).await.map_err(&told)?;
+                    kept = false;
+                    lease = connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?;
                 }
-                None => {
-                    return Err(told(Refusal::new(
-                        Reason::UpstreamFailed,
-                        "the host closed the connection without an answer",
-                        format!("upstream: {}", error.error()),
-                    )));
-                }
+                Some(_) | None => return Err(told(no_answer(error.error()))),
             },
-            Err(_) => {
-                return Err(told(Refusal::new(
-                    Reason::UpstreamFailed,
-                    "the host did not answer in time",
-                    "no response head within the deadline",
-                )));
-            }
+            Err(_) => return Err(told(late())),
         }
     };
     timings.push(("head", begun.elapsed()));
-    let mut response = answered;
     look_at(&response, !injected.is_empty()).map_err(&told)?;
     strip_hop_by_hop(response.headers_mut());
     Ok(Arrived { response, lease, sent, injected, timings })
@@ -135,15 +124,6 @@ impl Way {
 
 async fn connect(
     upstreams: &Upstreams,
-    outbound: &Outbound,
-    key: &Key,
-    timings: &mut Vec<(&'static str, Duration)>,
-) -> Result<Lease, Refusal> {
-    reconnect(upstreams, &Way::of(outbound), key, timings).await
-}
-
-async fn reconnect(
-    upstreams: &Upstreams,
     way: &Way,
     key: &Key,
     timings: &mut Vec<(&'static str, Duration)>,
@@ -170,6 +150,15 @@ async fn reconnect(
     };
     timings.push(("tls", begun.elapsed()));
     upstreams.pool.open(key.clone(), stream, over).await.map_err(|error| failed(&error))
+}
+
+fn no_answer(error: &hyper::Error) -> Refusal {
+    let inside = format!("upstream: {error}");
+    Refusal::new(Reason::UpstreamFailed, "the host closed the connection without an answer", inside)
+}
+
+fn late() -> Refusal {
+    Refusal::new(Reason::UpstreamFailed, "the host did not answer in time", "no response head within the deadline")
 }
 
 fn dial_refusal(fault: &DialFault) -> Refusal {

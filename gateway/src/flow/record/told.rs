@@ -31,17 +31,20 @@ pub fn refused(ledger: &Ledger, box_id: &BoxId, caller: Option<&Caller>, told: &
 /// A refusal whose line the ledger wrote as it opened the verdict: only answers.
 #[must_use]
 pub fn told(ledger: &Ledger, caller: &Caller, told: &Told, shape: Option<Provider>) -> Response<Reply> {
-    count(caller, told);
-    if is_alarming(told.refusal.reason()) {
-        alarm(ledger, caller, told);
-    }
+    weigh(ledger, caller, told);
     answer::response(&told.refusal, shape).map(Reply::Said)
 }
 
 /// A refusal that came after the line was opened: closes it and answers.
 #[must_use]
-pub fn refused_after(caller: &Caller, line: Line, told: &Told, shape: Option<Provider>) -> Response<Reply> {
-    count(caller, told);
+pub fn refused_after(
+    ledger: &Ledger,
+    caller: &Caller,
+    line: Line,
+    told: &Told,
+    shape: Option<Provider>,
+) -> Response<Reply> {
+    weigh(ledger, caller, told);
     let response = answer::response(&told.refusal, shape).map(Reply::Said);
     line.close(Outcome {
         status: Some(response.status().as_u16()),
@@ -51,6 +54,14 @@ pub fn refused_after(caller: &Caller, line: Line, told: &Told, shape: Option<Pro
         ..Outcome::default()
     });
     response
+}
+
+/// Counts what is policy, and raises the alarm for what an operator must look at.
+fn weigh(ledger: &Ledger, caller: &Caller, told: &Told) {
+    count(caller, told);
+    if is_alarming(told.refusal.reason()) {
+        alarm(ledger, caller, told);
+    }
 }
 
 fn count(caller: &Caller, told: &Told) {
