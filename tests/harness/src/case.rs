@@ -1,4 +1,4 @@
-//! A case, and how all of them are run: side by side first, those that must be alone after that.
+//! A case, and how all of them are run: side by side first, those that must be alone after that. Slow ones only when asked for.
 
 use std::process::ExitCode;
 
@@ -13,13 +13,14 @@ pub struct Case {
     name: &'static str,
     needs: &'static [Need],
     alone: bool,
+    slow: bool,
     run: fn() -> Result<()>,
 }
 
 /// A case that needs nothing and can run beside others.
 #[must_use]
 pub const fn case(name: &'static str, run: fn() -> Result<()>) -> Case {
-    Case { name, needs: &[], alone: false, run }
+    Case { name, needs: &[], alone: false, slow: false, run }
 }
 
 impl Case {
@@ -34,6 +35,13 @@ impl Case {
     #[must_use]
     pub const fn alone(mut self) -> Self {
         self.alone = true;
+        self
+    }
+
+    /// The case takes minutes: it is left out unless the command line's filter begins with `slow::`.
+    #[must_use]
+    pub const fn slow(mut self) -> Self {
+        self.slow = true;
         self
     }
 
@@ -55,6 +63,8 @@ impl Case {
 #[expect(clippy::print_stdout, reason = "the result of the tests is this program's output")]
 pub fn run(cases: &[Case]) -> ExitCode {
     let arguments = Arguments::from_args();
+    let slow_too = arguments.list || arguments.filter.as_ref().is_some_and(|filter| filter.starts_with(SLOW));
+    let (cases, left_out): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| slow_too || !case.slow);
     let mut skipped = Vec::new();
     let mut round = |alone: bool, threads: Option<usize>| -> Conclusion {
         let trials =
@@ -70,6 +80,9 @@ pub fn run(cases: &[Case]) -> ExitCode {
     for line in &skipped {
         println!("{line}");
     }
+    for case in left_out.iter().filter(|case| chosen(&arguments, case.name)) {
+        println!("left to `cargo xtask agents --slow`: {}", case.name);
+    }
     let sum = |count: fn(&Conclusion) -> u64| rounds.iter().map(count).sum::<u64>();
     let failed = sum(|round| round.num_failed);
     println!("{} passed, {failed} failed, {} skipped", sum(|round| round.num_passed), sum(|round| round.num_ignored));
@@ -82,3 +95,5 @@ fn chosen(arguments: &Arguments, name: &str) -> bool {
     };
     arguments.filter.as_ref().is_none_or(fits) && !arguments.skip.iter().any(fits)
 }
+
+const SLOW: &str = "slow::";

@@ -10,11 +10,12 @@ mod launch;
 mod isolated;
 mod claude;
 mod house;
+mod slow;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: [&[harness::Case]; 10] = [
+    let modules: [&[harness::Case]; 11] = [
         tidy::CASES,
         forge::CASES,
         elf::CASES,
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         isolated::CASES,
         claude::CASES,
         house::CASES,
+        slow::CASES,
     ];
     harness::case::run(&modules.concat())
 }

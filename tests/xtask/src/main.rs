@@ -1,9 +1,11 @@
-//! Tasks of the workshop: `cargo xtask demo` shows one governed run, `cargo xtask test` runs every check.
+//! Tasks of the workshop: `cargo xtask demo` shows one governed run, `cargo xtask test` runs every check,
+//! `cargo xtask agents --slow` measures how the agents end.
 //!
 //! It uses none of the workspace's crates, so that it is built in seconds and can show progress while they are.
 
 mod demo;
 mod test;
+mod agents;
 mod house;
 mod build;
 mod steps;
@@ -26,6 +28,8 @@ enum Task {
     Demo(demo::Options),
     /// Every check: format, lints, unit tests, documentation tests, integration tests.
     Test(test::Options),
+    /// How the agents end, bare and in the box: for `docs/agents.md`, at each new version of an agent.
+    Agents(agents::Options),
 }
 
 #[expect(clippy::print_stderr, reason = "the one place where a fault is told")]
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
     let done: Result<ExitCode> = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Agents(options) => agents::run(&options),
     };
     done.unwrap_or_else(|fault| {
         eprintln!("error: {fault:#}");
