@@ -77,7 +77,8 @@ pub(crate) const fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::SIGTERM | Signal::SIGINT)
 }
 
-const PASSED_ON: [Signal; 7] = [
+/// What boxd passes on, inside the box and outside of it.
+pub(crate) const PASSED_ON: [Signal; 7] = [
     Signal::SIGTERM,
     Signal::SIGINT,
     Signal::SIGHUP,

@@ -12,6 +12,7 @@ pub mod policy;
 pub mod runs;
 pub mod ledger;
 pub mod vault;
+pub mod hops;
 pub mod dial;
 pub mod ca;
 pub mod tls;

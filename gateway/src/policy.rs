@@ -2,6 +2,7 @@
 
 pub mod host_pattern;
 pub mod path;
+pub mod escapes;
 pub mod providers;
 pub mod carriers;
 

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use super::door::DoorKeeper;
 use super::fault::{IsolateFault, at};
+use crate::signals::PASSED_ON;
 
 /// The signals of the outer boxd, held back from before the box is born so that none is lost.
 pub(crate) struct Signals {
@@ -24,7 +25,7 @@ impl Signals {
     pub(crate) fn hold() -> Result<Self, IsolateFault> {
         let fault = |errno: Errno| at("hold back", "signals")(errno.into());
         let mut held = SigSet::empty();
-        for signal in FORWARDED {
+        for signal in PASSED_ON {
             held.add(signal);
         }
         held.add(Signal::SIGCHLD);
@@ -59,8 +60,8 @@ pub(crate) fn stay(inner: Pid, keeper: &DoorKeeper, signals: &Signals) -> Result
 
 /// Ends a box that could not be made whole.
 pub(crate) fn end(inner: Pid) {
-    let _ = kill(inner, Signal::SIGKILL);
-    let _ = waitpid(inner, None);
+    let _gone = kill(inner, Signal::SIGKILL);
+    let _reaped = waitpid(inner, None);
 }
 
 /// Waits without end on purpose: the box has the ceiling, and its end is a signal.
@@ -104,16 +105,6 @@ fn exit_code(status: WaitStatus) -> Option<u8> {
         _ => None,
     }
 }
-
-const FORWARDED: [Signal; 7] = [
-    Signal::SIGTERM,
-    Signal::SIGINT,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGWINCH,
-];
 
 #[cfg(test)]
 mod tests {

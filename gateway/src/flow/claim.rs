@@ -100,18 +100,21 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
             )
         }
     })?;
-    let entry = Entry::new(Kind::Claim)
-        .box_id(&here.id)
-        .run_id(&run.id)
-        .fact("agent", agent.as_str())
-        .fact("boxd", claim.boxd.chars().take(64).collect::<String>())
-        .fact("namespace_init", claim.namespace_init)
-        .fact("ceiling_seconds", run.ceiling.map(|ceiling| ceiling.as_secs()));
-    if let Err(refused) = note(house, entry).await {
+    if let Err(refused) = note(house, line_of(&run, claim)).await {
         settle::abandon(house, &run, "the ledger could not be written").await;
         return Err(refused);
     }
     Ok(Opened { run, token })
+}
+
+fn line_of(run: &Run, claim: &Claim) -> Entry {
+    Entry::new(Kind::Claim)
+        .box_id(&run.box_id)
+        .run_id(&run.id)
+        .fact("agent", run.agent.as_str())
+        .fact("boxd", claim.boxd.chars().take(64).collect::<String>())
+        .fact("namespace_init", claim.namespace_init)
+        .fact("ceiling_seconds", run.ceiling.map(|ceiling| ceiling.as_secs()))
 }
 
 fn agent_of(here: &BoxHouse, claim: &Claim) -> Result<box_spec::Agent, ClaimRefused> {

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use box_spec::wire::SENTINEL_MARK;
-use http::header::{
-    CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
-};
+use http::header::{HOST, SEC_WEBSOCKET_PROTOCOL};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderName, HeaderValue, Uri};
 
 use crate::flow::identify::Caller;
 use crate::flow::judge::Permit;
+use crate::hops;
 use crate::host::Target;
+use crate::policy::escapes::{Piece, pieces};
 use crate::policy::{Grant, Scheme, carriers};
 use crate::refusal::{Reason, Refusal, Told};
 use crate::vault::Vault;
@@ -82,7 +81,7 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
         None => Vec::new(),
     };
     // Hop-by-hop fields go first: a name that the box lists in Connection must not take the real credential away.
-    strip_hop_by_hop(&mut head.headers);
+    hops::strip_request(&mut head.headers);
     if grant.secret.is_some() || !grant.keeps_credentials {
         strip_credentials(&mut head);
     }
@@ -108,35 +107,6 @@ fn outage_refusal(name: &str, inside: &str) -> Refusal {
         format!("the house's credential {name:?} cannot be used now"),
         format!("credential {name}: {inside}"),
     )
-}
-
-/// Removes what concerns one connection only, and whatever `Connection` names (RFC 9110 §7.6.1).
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .filter(|name| name != HOST)
-        .collect();
-    let trailers = headers.get_all(TE).into_iter().any(|value| {
-        value.to_str().is_ok_and(|te| te.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
-    });
-    for name in named {
-        headers.remove(name);
-    }
-    for name in [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE] {
-        headers.remove(name);
-    }
-    for name in ["keep-alive", "proxy-connection", "proxy-authentication-info"] {
-        headers.remove(name);
-    }
-    if trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
-    } else {
-        headers.remove(TRAILER);
-    }
 }
 
 /// Empties every carrier of a credential, in any spelling.
@@ -177,19 +147,13 @@ fn without_credential_keys(path: &PathAndQuery) -> Option<PathAndQuery> {
 }
 
 fn decoded(key: &str) -> String {
-    let bytes = key.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escape = (bytes[at] == b'%')
-            .then(|| bytes.get(at + 1..at + 3))
-            .flatten()
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        out.push(escape.unwrap_or(bytes[at]));
-        at += if escape.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    let bytes: Vec<u8> = pieces(key)
+        .map(|piece| match piece {
+            Piece::Plain(byte) | Piece::Escaped(byte) => byte,
+            Piece::Stray => b'%',
+        })
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The address in origin form, and the Host of the target (RFC 9112 §3.2.1).

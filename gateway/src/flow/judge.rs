@@ -220,23 +220,25 @@ fn decide(
         None => {}
     }
     let ask = Ask { box_id: caller.box_id(), target, scheme, method: &head.method, path: &path };
-    let grant = match policy.find(&ask) {
-        Found::Grant(grant) => grant,
-        Found::NearMiss { grant, missed } => return Err(near_miss(target, head, grant, missed.as_str())),
-        Found::Nothing => {
-            return Err(Refusal::new(
-                Reason::NoGrant,
-                format!("no grant lets this box reach {target}"),
-                "no grant of this box names the host",
-            ));
-        }
-    };
+    let grant = granted(policy, &ask, head)?;
     if head.headers.contains_key(UPGRADE) {
         return Err(Refusal::new(Reason::UpgradeRefused, "upgrades are not granted here", "an Upgrade header")
             .with_grant(grant.name.as_str()));
     }
     sentinels::check(caller, grant, head)?;
     Ok(Decision::Grant(Arc::clone(grant)))
+}
+
+fn granted<'a>(policy: &'a Policy, ask: &Ask<'_>, head: &Parts) -> Result<&'a Arc<Grant>, Refusal> {
+    match policy.find(ask) {
+        Found::Grant(grant) => Ok(grant),
+        Found::NearMiss { grant, missed } => Err(near_miss(ask.target, head, grant, missed.as_str())),
+        Found::Nothing => Err(Refusal::new(
+            Reason::NoGrant,
+            format!("no grant lets this box reach {}", ask.target),
+            "no grant of this box names the host",
+        )),
+    }
 }
 
 fn near_miss(target: &Target, head: &Parts, grant: &Grant, missed: &str) -> Refusal {

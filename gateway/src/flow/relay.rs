@@ -4,11 +4,10 @@ mod pool;
 mod upload;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use http::header::{CONNECTION, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderName, Request, Response, StatusCode};
+use http::{HeaderName, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio_rustls::TlsConnector;
 
@@ -16,6 +15,7 @@ use crate::config::Limits;
 use crate::dial::{DialFault, Dialer};
 use crate::flow::identify::Caller;
 use crate::flow::inject::Outbound;
+use crate::hops;
 use crate::policy::Scheme;
 use crate::refusal::{Reason, Refusal, Told};
 use crate::tls::{UpstreamTlsFault, Upstreams as UpstreamTls};
@@ -97,7 +97,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, body: Incoming) ->
     };
     timings.push(("head", begun.elapsed()));
     look_at(&response, !injected.is_empty()).map_err(&told)?;
-    strip_hop_by_hop(response.headers_mut());
+    hops::strip_answer(response.headers_mut());
     Ok(Arrived { response, lease, sent, injected, timings })
 }
 
@@ -200,33 +200,5 @@ fn look_at(response: &Response<Incoming>, injected: bool) -> Result<(), Refusal>
             "upstream answered 101 to a request without Upgrade",
         )),
         _ => Ok(()),
-    }
-}
-
-/// The response side of RFC 9110 §7.6.1.
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|list| list.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named {
-        headers.remove(name);
-    }
-    for name in [CONNECTION, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE] {
-        headers.remove(name);
-    }
-    for name in ["keep-alive", "proxy-connection", "proxy-authentication-info"] {
-        headers.remove(name);
-    }
-}
-
-impl Arrived {
-    /// Bytes of the request body that were sent so far.
-    #[must_use]
-    pub fn sent_bytes(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
     }
 }

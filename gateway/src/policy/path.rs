@@ -1,5 +1,7 @@
 //! Paths in all the readings that a server could give them; a prefix holds only if it holds in every one.
 
+use super::escapes::{Piece, pieces};
+
 /// The path of a request, without its query, beside every reading of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NormalPath {
@@ -136,27 +138,16 @@ fn decodings(raw: &str) -> Result<Vec<String>, PathFault> {
 
 fn decode(text: &str, strict: bool) -> Result<String, PathFault> {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let escape = if *first == b'%' {
-            after.first_chunk::<2>().and_then(|[high, low]| Some(hex(*high)? << 4 | hex(*low)?))
-        } else {
-            None
-        };
-        match escape {
-            Some(byte) if byte < b' ' || byte == 0x7f => return Err(PathFault::Unprintable),
-            Some(byte) => bytes.push(byte),
-            None if *first == b'%' && strict => return Err(PathFault::BadEscape),
-            None => bytes.push(*first),
+    for piece in pieces(text) {
+        match piece {
+            Piece::Escaped(byte) if byte < b' ' || byte == 0x7f => return Err(PathFault::Unprintable),
+            Piece::Stray if strict => return Err(PathFault::BadEscape),
+            Piece::Plain(byte) | Piece::Escaped(byte) => bytes.push(byte),
+            Piece::Stray => bytes.push(b'%'),
         }
-        rest = if escape.is_some() { &after[2..] } else { after };
     }
     // Overlong forms of a slash or a dot are no UTF-8.
     String::from_utf8(bytes).map_err(|_| PathFault::Unprintable)
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Joins segments again without `.` and `..`; the first segment is the empty one before the leading slash.

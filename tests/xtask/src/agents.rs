@@ -10,7 +10,7 @@ use crate::steps::{MINUTE, show};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Take the quarter of an hour that it needs; the short comparisons are part of `cargo xtask test`.
+    /// Take the minutes that it needs; the short comparisons are part of `cargo xtask test`.
     #[arg(long)]
     slow: bool,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Options {
 #[expect(clippy::print_stdout, reason = "the table is this task's output")]
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.slow {
-        bail!("say --slow: the runs last a quarter of an hour (the short ones are `cargo xtask test claude::`)");
+        bail!("say --slow: the runs last four minutes (the short ones are `cargo xtask test claude::`)");
     }
     build::agent()?;
     build::programs()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use box_spec::wire::LINE_LIMIT;
-use box_spec::{Attestation, EndedBy, FromBox, FromHouse, Spec};
+use box_spec::{Attestation, EndedBy, FromBox, FromHouse, RunToken, Spec};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
@@ -56,17 +56,7 @@ pub(super) async fn hold(
         return settle::lost(&house, &run, None, "the claim ended before it began").await;
     };
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
-    let spec = Spec {
-        run: run.id.clone(),
-        box_id: here.id.clone(),
-        token,
-        agent: run.agent,
-        house: house.fingerprint.clone(),
-        ca_pem: house.ca_pem.clone(),
-        ceiling_seconds: run.ceiling.map(|ceiling| ceiling.as_secs()),
-        sentinels: run.sentinels.clone(),
-        started: run.started.to_string(),
-    };
+    let spec = spec(&house, &run, token);
     let mut dialogue = Dialogue {
         due: Some(Instant::now() + ATTEST_DEADLINE),
         house,
@@ -82,6 +72,20 @@ pub(super) async fn hold(
         dialogue.until_the_end().await;
     } else {
         settle::lost(&dialogue.house, &dialogue.run, None, "the claim broke").await;
+    }
+}
+
+fn spec(house: &House, run: &Run, token: RunToken) -> Spec {
+    Spec {
+        run: run.id.clone(),
+        box_id: run.box_id.clone(),
+        token,
+        agent: run.agent,
+        house: house.fingerprint.clone(),
+        ca_pem: house.ca_pem.clone(),
+        ceiling_seconds: run.ceiling.map(|ceiling| ceiling.as_secs()),
+        sentinels: run.sentinels.clone(),
+        started: run.started.to_string(),
     }
 }
 

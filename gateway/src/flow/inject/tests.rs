@@ -1,9 +1,9 @@
 //! The overwrite by table: what the box sent, and what goes out.
 
-use http::header::{CONNECTION, HOST};
+use http::header::HOST;
 use http::{HeaderMap, Request};
 
-use super::{address, still_holds_a_sentinel, strip_credentials, strip_hop_by_hop, without_credential_keys};
+use super::{address, still_holds_a_sentinel, strip_credentials, without_credential_keys};
 use crate::host::Target;
 use crate::policy::Scheme;
 
@@ -47,29 +47,6 @@ fn an_address_without_credentials_is_left_as_it_came() {
         let head = parts(uri, &[]);
         assert!(without_credential_keys(head.uri.path_and_query().expect("a path")).is_none(), "{uri}");
     }
-}
-
-#[test]
-fn hop_by_hop_fields_go_and_take_what_connection_names_with_them() {
-    let mut head = parts(
-        "/",
-        &[
-            ("connection", ""),
-            ("connection", "close, x-foo, authorization, host"),
-            ("x-foo", "1"),
-            ("host", "api.test"),
-            ("keep-alive", "5"),
-            ("proxy-connection", "keep-alive"),
-            ("proxy-authorization", "Basic S"),
-            ("te", "trailers, deflate"),
-            ("transfer-encoding", "chunked"),
-            ("accept", "*/*"),
-        ],
-    );
-    strip_hop_by_hop(&mut head.headers);
-    assert_eq!(names(&head.headers), ["accept", "host", "te"]);
-    assert_eq!(head.headers["te"], "trailers");
-    assert!(!head.headers.contains_key(CONNECTION));
 }
 
 #[test]

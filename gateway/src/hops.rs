@@ -1,0 +1,90 @@
+//! Hops: the fields of a head that concern one connection only, and so never travel further (RFC 9110 §7.6.1).
+
+use http::header::{
+    CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Removes them from a request. That its sender takes trailers is told on, since the house passes trailers.
+pub fn strip_request(headers: &mut HeaderMap) {
+    let trailers = headers.get_all(TE).into_iter().any(|value| {
+        value.to_str().is_ok_and(|te| te.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
+    });
+    strip(headers);
+    if trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    } else {
+        headers.remove(TRAILER);
+    }
+}
+
+/// Removes them from an answer.
+pub fn strip_answer(headers: &mut HeaderMap) {
+    strip(headers);
+}
+
+/// Whatever `Connection` names goes too, but not `Host`: that is the target, which no field can take away.
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .filter(|name| name != HOST)
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    for name in ["keep-alive", "proxy-connection", "proxy-authentication-info"] {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Request};
+
+    use super::{strip_answer, strip_request};
+
+    fn head(fields: &[(&str, &str)]) -> HeaderMap {
+        let request = fields.iter().fold(Request::builder(), |request, (name, value)| request.header(*name, *value));
+        request.body(()).expect("a request").into_parts().0.headers
+    }
+
+    const ONE_HOP: [(&str, &str); 11] = [
+        ("connection", ""),
+        ("connection", "close, X-Mine , authorization, host"),
+        ("authorization", "Bearer S"),
+        ("x-mine", "named"),
+        ("keep-alive", "timeout=5"),
+        ("proxy-connection", "keep-alive"),
+        ("proxy-authorization", "Basic x"),
+        ("proxy-authenticate", "Basic"),
+        ("transfer-encoding", "chunked"),
+        ("upgrade", "h2c"),
+        ("te", "gzip, Trailers"),
+    ];
+
+    #[test]
+    fn what_concerns_one_connection_goes_no_further_and_host_stays() {
+        let fields = [&ONE_HOP[..], &[("host", "a.test"), ("accept", "*/*"), ("trailer", "x-sum")]].concat();
+        let mut asked = head(&fields);
+        strip_request(&mut asked);
+        let trailed = [("te", "trailers"), ("host", "a.test"), ("accept", "*/*"), ("trailer", "x-sum")];
+        assert_eq!(asked, head(&trailed));
+        let mut answered = head(&fields);
+        strip_answer(&mut answered);
+        assert_eq!(answered, head(&trailed[1..]));
+    }
+
+    #[test]
+    fn who_takes_no_trailers_announces_none() {
+        let mut asked = head(&[("te", "gzip"), ("trailer", "x-sum")]);
+        strip_request(&mut asked);
+        assert_eq!(asked, HeaderMap::new());
+    }
+}
