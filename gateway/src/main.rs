@@ -1,12 +1,12 @@
 //! Arguments → command → exit code.
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use box_spec::BoxId;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use gateway::cli::{self, Exit};
 
@@ -21,19 +21,13 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Serve the boxes of a configuration until SIGTERM or SIGINT
-    Serve {
-        #[arg(long)]
-        config: PathBuf,
-    },
+    Serve(Of),
     /// Check a configuration and print every fault of it
-    Check {
-        #[arg(long)]
-        config: PathBuf,
-    },
+    Check(Of),
     /// Show what a running gateway has, holds and misses
     Status {
-        #[arg(long)]
-        config: PathBuf,
+        #[command(flatten)]
+        house: Of,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -47,19 +41,24 @@ enum Command {
     Ledger(cli::ledger::Arguments),
 }
 
+/// Whose house.
+#[derive(Args)]
+struct Of {
+    /// The house's configuration, a TOML file
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
 #[derive(Subcommand)]
 enum RunsCommand {
     /// List the doors and the runs that hold them
-    List {
-        #[arg(long)]
-        config: PathBuf,
-    },
+    List(Of),
     /// Free the door of a box whose run was lost
     Release {
         #[arg(value_name = "BOX")]
         box_id: BoxId,
-        #[arg(long)]
-        config: PathBuf,
+        #[command(flatten)]
+        house: Of,
     },
 }
 
@@ -75,20 +74,20 @@ fn main() -> ExitCode {
     };
     log_to_stderr();
     match arguments.command {
-        Command::Serve { config } => match cli::serve::run(&config) {
+        Command::Serve(Of { config }) => match cli::serve::run(&config) {
             Ok(()) => Exit::Done,
             Err(fault) => failed(&fault, fault.exit()),
         },
-        Command::Check { config } => {
+        Command::Check(Of { config }) => {
             cli::check::run(&config, &mut std::io::stdout(), &mut std::io::stderr()).unwrap_or(Exit::Internal)
         }
-        Command::Status { config, json } => {
+        Command::Status { house: Of { config }, json } => {
             with_socket(&config, |socket| said(cli::status::run(socket, json).map(|text| (true, text))))
         }
-        Command::Runs { command: RunsCommand::List { config } } => {
+        Command::Runs { command: RunsCommand::List(Of { config }) } => {
             with_socket(&config, |socket| said(cli::runs::list(socket).map(|text| (true, text))))
         }
-        Command::Runs { command: RunsCommand::Release { box_id, config } } => {
+        Command::Runs { command: RunsCommand::Release { box_id, house: Of { config } } } => {
             with_socket(&config, |socket| said(cli::runs::release(socket, &box_id)))
         }
         Command::Ledger(arguments) => cli::ledger::run(&arguments),
@@ -109,8 +108,12 @@ fn with_socket(config: &std::path::Path, then: impl FnOnce(&std::path::Path) -> 
 fn said(answer: Result<(bool, String), cli::ask::AskFault>) -> Exit {
     match answer {
         Ok((true, text)) => {
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            Exit::Done
+            // What asked may have gone away, as `head` does; any other fault is an answer that was not given.
+            match std::io::stdout().write_all(text.as_bytes()) {
+                Ok(()) => Exit::Done,
+                Err(fault) if fault.kind() == std::io::ErrorKind::BrokenPipe => Exit::Done,
+                Err(fault) => failed(&fault, Exit::Internal),
+            }
         }
         Ok((false, text)) => {
             complain(text.trim_end());
@@ -143,5 +146,11 @@ fn complain(text: &str) {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("BOXGATE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .init();
 }

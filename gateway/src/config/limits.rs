@@ -26,9 +26,9 @@ pub struct Limits {
     pub head_deadline: Duration,
     /// For a TLS handshake with the box or with the upstream.
     pub tls_deadline: Duration,
-    /// How long an upgraded connection may carry nothing.
+    /// For the next request inside a tunnel to begin.
     pub idle_tunnel: Duration,
-    /// From the end of the request to the head of the answer.
+    /// From the first byte of the request to the head of the answer.
     pub response_head_deadline: Duration,
     /// Between two pieces of an answer.
     pub response_idle: Duration,

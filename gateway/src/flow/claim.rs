@@ -166,8 +166,7 @@ async fn note(house: &House, entry: Entry) -> Result<(), ClaimRefused> {
 /// Tells the refusal, writes its line, and raises the alarm where somebody was at a door that is not theirs.
 fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Full<Bytes>> {
     let code = reason_code(refused.reason);
-    let reason =
-        if refused.reason == ClaimReason::NothingToReattach { Reason::ReattachRefused } else { Reason::ClaimRefused };
+    let reason = recorded_as(refused.reason);
     let refusal = Refusal::new(reason, refused.said.clone(), format!("claim refused: {code}"));
     let entry = || Entry::new(Kind::Refused).box_id(&here.id).refusal(&refusal);
     match refused.reason {
@@ -191,6 +190,19 @@ fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Ful
     response
 }
 
+/// What a refused claim is in the ledger: what the house cannot do is an outage, as anywhere else.
+const fn recorded_as(reason: ClaimReason) -> Reason {
+    match reason {
+        ClaimReason::DoorTaken | ClaimReason::DoorShut | ClaimReason::AgentDiffers | ClaimReason::BadClaim => {
+            Reason::ClaimRefused
+        }
+        ClaimReason::NothingToReattach => Reason::ReattachRefused,
+        ClaimReason::NoCredential => Reason::CredentialOutage,
+        ClaimReason::Draining => Reason::Draining,
+        ClaimReason::LedgerDown => Reason::LedgerDown,
+    }
+}
+
 fn occupied(here: &BoxHouse, taken: Taken) -> ClaimRefused {
     let Taken { reason, run, since } = taken;
     let since = since.map(|since| since.to_string());
@@ -203,7 +215,12 @@ fn occupied(here: &BoxHouse, taken: Taken) -> ClaimRefused {
         ClaimReason::NothingToReattach => {
             (format!("there is no run of box {} that this token could take up", here.id), "start a new run".to_owned())
         }
-        _ => (
+        ClaimReason::DoorTaken
+        | ClaimReason::AgentDiffers
+        | ClaimReason::NoCredential
+        | ClaimReason::BadClaim
+        | ClaimReason::Draining
+        | ClaimReason::LedgerDown => (
             format!("the door of box {} is held by {holder}", here.id),
             "wait for it to end, or declare another [[box]] for parallel runs".to_owned(),
         ),
