@@ -2,6 +2,7 @@
 
 mod mint;
 mod record;
+mod verdict;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use box_spec::{Agent, Attestation, BoxId, ClaimReason, Provider, RunId, RunToken, RunVerdict, Sentinel};
+use box_spec::{Agent, BoxId, ClaimReason, Provider, RunId, RunToken, Sentinel};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use mint::{Ask, Minted};
-pub use record::{LiveRun, RecordFault, RunRecord};
+pub use record::{LiveRun, RecordFault, RunKind, RunRecord, RunState};
 
 /// Every door of the house and what holds it.
 pub struct Runs {
@@ -331,39 +332,6 @@ impl Run {
     /// The sentinels of this run for one provider.
     pub fn sentinels_of(&self, provider: Provider) -> impl Iterator<Item = &Sentinel> {
         self.sentinels.iter().filter(move |sentinel| sentinel.provider == provider)
-    }
-
-    /// The house's verdict: host evidence first, then the report, then the refusals.
-    #[must_use]
-    pub fn verdict(&self, attested: Option<&Attestation>, report: &box_spec::Report) -> RunVerdict {
-        let minutes = self.ceiling.map_or(0, |ceiling| ceiling.as_secs());
-        if attested.is_none() {
-            return RunVerdict::Failed("could not run: the box never attested".to_owned());
-        }
-        if self.ceiling_reached.load(Ordering::Acquire) || report.ended_by == box_spec::EndedBy::Ceiling {
-            return RunVerdict::Failed(format!("reached its ceiling of {minutes} s"));
-        }
-        match report.ended_by {
-            box_spec::EndedBy::Error => {
-                return RunVerdict::Failed(format!(
-                    "could not run: {}",
-                    report.error.as_deref().unwrap_or("no reason given")
-                ));
-            }
-            box_spec::EndedBy::Signal => return RunVerdict::Failed("ended by a signal".to_owned()),
-            box_spec::EndedBy::Idle => return RunVerdict::Failed("ended for being idle".to_owned()),
-            box_spec::EndedBy::Exit | box_spec::EndedBy::Ceiling => {}
-        }
-        if report.exit_code != 0 {
-            return RunVerdict::Failed(format!("the agent ended with {}", report.exit_code));
-        }
-        match self.refusals() {
-            0 => RunVerdict::Completed,
-            count => RunVerdict::Failed(format!(
-                "{count} of its requests were refused by policy; `gateway ledger tail --run {}` shows them",
-                self.id
-            )),
-        }
     }
 }
 

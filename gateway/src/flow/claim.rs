@@ -12,6 +12,8 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::upgrade::OnUpgrade;
+use tokio::sync::oneshot;
 
 use crate::house::{BoxHouse, House};
 use crate::ledger::{Entry, Kind};
@@ -23,31 +25,54 @@ pub use settle::{lose_if_still_waiting, record_of};
 /// Answers `POST /claim`: 101 and the dialogue of the run, or a refusal that says what to do.
 pub async fn begin(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (mut head, body) = request.into_parts();
-    let upgrade = head.extensions.remove::<hyper::upgrade::OnUpgrade>();
-    let claimed = match understand(&head, body).await {
-        Ok(claim) => open(&house, &here, &claim).await.map(|opened| (claim, opened)),
-        Err(refused) => Err(refused),
-    };
-    let (claim, opened) = match claimed {
-        Ok(claimed) => claimed,
+    let upgrade = head.extensions.remove::<OnUpgrade>();
+    let claim = match understand(&head, body).await {
+        Ok(claim) => claim,
         Err(refused) => return refuse(&house, &here, refused),
     };
     let Some(upgrade) = upgrade else {
-        settle::abandon(&house, &opened.run, "the connection could not be upgraded").await;
         return refuse(&house, &here, bad("ask for the upgrade that docs/door.md names"));
     };
-    tokio::spawn(dialogue::hold(Arc::clone(&house), Arc::clone(&here), opened, claim.namespace_init, upgrade));
+    // A client that goes away drops this future. What holds the door from here on must not go with it.
+    let (answer, answered) = oneshot::channel();
+    tokio::spawn(take(house, here, claim, upgrade, answer));
+    answered.await.unwrap_or_else(|_| {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}
+
+/// Takes the door for the claim, and holds it to the end of the run.
+async fn take(
+    house: Arc<House>,
+    here: Arc<BoxHouse>,
+    claim: Claim,
+    upgrade: OnUpgrade,
+    answer: oneshot::Sender<Response<Full<Bytes>>>,
+) {
+    let opened = match open(&house, &here, &claim).await {
+        Ok(opened) => opened,
+        Err(refused) => {
+            let _nobody_waits = answer.send(refuse(&house, &here, refused));
+            return;
+        }
+    };
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
     response.headers_mut().insert(UPGRADE, HeaderValue::from_static(CLAIM_UPGRADE));
-    response
+    // Where nobody waits, the upgrade fails at once.
+    let _nobody_waits = answer.send(response);
+    dialogue::hold(house, here, opened, claim.namespace_init, upgrade).await;
 }
 
 /// A run whose claim was accepted, with the token to tell boxd.
 struct Opened {
     run: Arc<Run>,
     token: box_spec::RunToken,
+    /// The run was taken up again: its agent may be running.
+    taken_up: bool,
 }
 
 async fn understand(head: &http::request::Parts, body: Incoming) -> Result<Claim, ClaimRefused> {
@@ -79,7 +104,7 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
         let run = house.runs.reattach(&here.id, token).map_err(|taken| occupied(here, taken))?;
         let entry = Entry::new(Kind::Reattached).box_id(&here.id).run_id(&run.id);
         note(house, entry).await?;
-        return Ok(Opened { run, token: token.clone() });
+        return Ok(Opened { run, token: token.clone(), taken_up: true });
     }
     // Who holds the door comes first: an intruder must not learn what else would have been wrong.
     if let Some(taken) = house.runs.door_taken(&here.id) {
@@ -104,7 +129,7 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
         settle::abandon(house, &run, "the ledger could not be written").await;
         return Err(refused);
     }
-    Ok(Opened { run, token })
+    Ok(Opened { run, token, taken_up: false })
 }
 
 fn line_of(run: &Run, claim: &Claim) -> Entry {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use box_spec::{Agent, BoxId, EndedBy, RunId, RunVerdict, Sentinel};
+use box_spec::{Agent, BoxId, EndedBy, RunId, RunVerdict, Sentinel, StdoutRecord};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -31,18 +31,41 @@ pub struct LiveRun {
 pub struct RunRecord {
     pub run: RunId,
     pub box_id: BoxId,
+    pub kind: RunKind,
+    pub state: RunState,
     pub agent: Agent,
     pub agent_version: Option<String>,
     pub started: Timestamp,
     pub ended: Timestamp,
     pub ended_by: Option<EndedBy>,
     pub exit_code: Option<u8>,
+    /// The signal that ended the agent.
+    pub signal: Option<i32>,
     pub error: Option<String>,
     pub requests: u64,
     pub refusals: u64,
     pub verdict: RunVerdict,
+    /// Where the transcript lies in the box's session folder, and what the box says of it.
+    pub transcript: String,
+    pub stdout: Option<StdoutRecord>,
     /// The ledger line of the report, `sequence:hash`, where there was one.
     pub receipt: Option<String>,
+}
+
+/// What a run is for. One prompt to its end is all there is as yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunKind {
+    OneShot,
+}
+
+/// How a run came to its end; one that lives has no such record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunState {
+    Ended,
+    /// Its claim broke, and nobody knows what became of the agent.
+    Lost,
 }
 
 /// A record that could not be read or written.

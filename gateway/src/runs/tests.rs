@@ -8,7 +8,7 @@ use box_spec::{
 };
 use jiff::Timestamp;
 
-use super::{AfterLoss, Ask, ClaimError, Run, RunRecord, Runs};
+use super::{AfterLoss, Ask, ClaimError, Run, RunKind, RunRecord, RunState, Runs};
 
 fn boxed() -> BoxId {
     "one".parse().expect("a box id")
@@ -28,16 +28,21 @@ fn record(run: &Run) -> RunRecord {
     RunRecord {
         run: run.id.clone(),
         box_id: boxed(),
+        kind: RunKind::OneShot,
+        state: RunState::Ended,
         agent: run.agent,
         agent_version: None,
         started: run.started,
         ended: Timestamp::now(),
         ended_by: None,
         exit_code: None,
+        signal: None,
         error: None,
         requests: 0,
         refusals: 0,
         verdict: RunVerdict::Completed,
+        transcript: String::new(),
+        stdout: None,
         receipt: None,
     }
 }
@@ -166,8 +171,15 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
     let table: [Row<'_>; 7] = [
         ("clean", false, 0, Some(&attested), report(EndedBy::Exit, 0), None),
         ("never attested", false, 0, None, report(EndedBy::Exit, 0), Some("never attested")),
-        ("the house saw the ceiling", true, 0, Some(&attested), report(EndedBy::Exit, 0), Some("ceiling of 60 s")),
-        ("the box saw the ceiling", false, 0, Some(&attested), report(EndedBy::Ceiling, 124), Some("ceiling of 60 s")),
+        ("the house saw the ceiling", true, 0, Some(&attested), report(EndedBy::Exit, 0), Some("ceiling of 1 minutes")),
+        (
+            "the box saw the ceiling",
+            false,
+            0,
+            Some(&attested),
+            report(EndedBy::Ceiling, 124),
+            Some("ceiling of 1 minutes"),
+        ),
         ("the agent failed", false, 3, Some(&attested), report(EndedBy::Exit, 42), Some("ended with 42")),
         ("a signal", false, 0, Some(&attested), report(EndedBy::Signal, 0), Some("signal")),
         ("silent refusals", false, 2, Some(&attested), report(EndedBy::Exit, 0), Some("2 of its requests")),

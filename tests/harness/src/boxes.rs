@@ -1,6 +1,7 @@
 //! A box under test: boxd with an agent, at a door, with folders of its own.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub struct BoxRun {
     arguments: Vec<OsString>,
     env: Vec<(String, String)>,
     input: Option<Vec<u8>>,
+    user: Option<u32>,
 }
 
 impl BoxRun {
@@ -71,6 +73,7 @@ impl BoxRun {
             arguments: Vec::new(),
             env: Vec::new(),
             input: None,
+            user: None,
             folders: Arc::new(folders),
         })
     }
@@ -159,6 +162,25 @@ impl BoxRun {
         self
     }
 
+    /// As this ordinary user, who then owns the folders; boxd is copied to where he can run it.
+    ///
+    /// # Errors
+    ///
+    /// When a folder cannot be given to him.
+    pub fn as_user(mut self, uid: u32) -> Result<Self> {
+        std::fs::copy(Tools::boxd()?, self.folders.path().join("boxd")).context("copy boxd")?;
+        crate::files::give(self.folders.path(), uid)?;
+        self.user = Some(uid);
+        Ok(self)
+    }
+
+    /// A socket that leads to the door in another way.
+    #[must_use]
+    pub fn door(mut self, socket: &Path) -> Self {
+        socket.clone_into(&mut self.door);
+        self
+    }
+
     #[must_use]
     pub fn session_folder(&self) -> &Path {
         &self.session
@@ -195,7 +217,13 @@ impl BoxRun {
     ///
     /// When boxd was not built.
     pub fn command(&self) -> Result<Command> {
-        let mut command = Command::new(Tools::boxd()?);
+        let mut command = match self.user {
+            None => Command::new(Tools::boxd()?),
+            Some(_) => Command::new(self.folders.path().join("boxd")),
+        };
+        if let Some(uid) = self.user {
+            command.uid(uid).gid(uid);
+        }
         command.env_clear().current_dir(&self.workspace);
         command
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")

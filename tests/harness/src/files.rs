@@ -1,6 +1,6 @@
 //! Files that a test makes.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -26,4 +26,23 @@ pub fn put_deep(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let folder = path.parent().context("find a file's folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     put(path, bytes, mode)
+}
+
+/// Gives a folder and all that is in it to this user and the group of the same number.
+///
+/// # Errors
+///
+/// When one of them cannot be given, or the folder cannot be read.
+pub fn give(folder: &Path, uid: u32) -> Result<()> {
+    let given = |path: &Path| lchown(path, Some(uid), Some(uid)).with_context(|| format!("give {}", path.display()));
+    given(folder)?;
+    for entry in std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+        let entry = entry.context("read a folder")?;
+        if entry.file_type().context("look at a file")?.is_dir() {
+            give(&entry.path(), uid)?;
+        } else {
+            given(&entry.path())?;
+        }
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use standin::{Real, StandIn};
 use tempfile::TempDir;
 
-use crate::files::put;
+use crate::files::{give, put};
 use crate::process::{self, Ran, Running};
 use crate::tools::Tools;
 use crate::waits::until;
@@ -24,6 +25,7 @@ pub struct House {
     boxes: Vec<String>,
     running: Option<Running>,
     env: Vec<(String, String)>,
+    user: Option<u32>,
     /// What earlier processes of this house said.
     said: String,
 }
@@ -42,6 +44,7 @@ pub struct HouseBuilder {
     ledger: String,
     env: Vec<(String, String)>,
     files: Vec<(String, Vec<u8>)>,
+    user: Option<u32>,
 }
 
 impl HouseBuilder {
@@ -118,6 +121,13 @@ impl HouseBuilder {
         self
     }
 
+    /// The gateway runs as this ordinary user, who owns all of the house.
+    #[must_use]
+    pub fn as_user(mut self, uid: u32) -> Self {
+        self.user = Some(uid);
+        self
+    }
+
     /// A file beside the configuration.
     #[must_use]
     pub fn file(mut self, name: &str, bytes: &[u8]) -> Self {
@@ -153,8 +163,11 @@ impl HouseBuilder {
             std::fs::create_dir(folder.path().join(id)).context("make a door's folder")?;
         }
         put(&folder.path().join("house.toml"), self.text(folder.path()).as_bytes(), 0o600)?;
+        if let Some(uid) = self.user {
+            give(folder.path(), uid)?;
+        }
         let boxes = self.boxes.into_iter().map(|(id, _)| id).collect();
-        Ok(House { folder, boxes, running: None, env: self.env, said: String::new() })
+        Ok(House { folder, boxes, running: None, env: self.env, user: self.user, said: String::new() })
     }
 
     fn text(&self, folder: &Path) -> String {
@@ -189,6 +202,7 @@ impl House {
             ledger: String::new(),
             env: Vec::new(),
             files: Vec::new(),
+            user: None,
         }
     }
 
@@ -347,6 +361,9 @@ impl House {
         let mut command = Command::new(Tools::gateway()?);
         command.args(arguments).arg("--config").arg(self.config()).env_clear().current_dir(self.folder());
         command.envs(self.env.iter().map(|(name, value)| (name, value))).env("PATH", "/usr/bin:/bin");
+        if let Some(uid) = self.user {
+            command.uid(uid).gid(uid);
+        }
         Ok(command)
     }
 }

@@ -15,6 +15,7 @@ pub mod fakes;
 pub mod claim;
 pub mod door;
 pub mod raw;
+pub mod relay;
 pub mod secrets;
 
 pub use bare::Bare;
@@ -25,5 +26,6 @@ pub use door::Tunnel;
 pub use house::{House, HouseBuilder};
 pub use needs::Need;
 pub use process::{Ran, Running};
+pub use relay::Relay;
 pub use tools::Tools;
 pub use waits::until;

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use base64::Engine;
 
 /// Files below a folder that hold one of the needles. Links are not followed.
 ///
@@ -66,10 +67,25 @@ pub fn in_tree(root: i32, needles: &[&str]) -> (usize, Vec<String>) {
     (pids.len(), pids.iter().flat_map(|pid| in_process(*pid, needles)).collect())
 }
 
+/// The forms in which a secret may lie about: as it is, in base64 wherever it begins within three bytes, and in hex.
+#[must_use]
+pub fn forms(secret: &str) -> Vec<String> {
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut forms = vec![secret.to_owned(), hex.to_ascii_uppercase(), hex];
+    for offset in 0..3 {
+        // The first and the last letters depend on what stands beside the secret.
+        let padded = [&b"xxx"[..offset], secret.as_bytes()].concat();
+        let whole = &padded[..padded.len() / 3 * 3];
+        let letters = base64::engine::general_purpose::STANDARD.encode(whole);
+        forms.push(letters[if offset == 0 { 0 } else { 4 }..].to_owned());
+    }
+    forms
+}
+
 /// Whether bytes hold one of the needles.
 #[must_use]
 pub fn in_bytes(bytes: &[u8], needles: &[&str]) -> bool {
-    needles.iter().any(|needle| contains(bytes, needle.as_bytes()))
+    needles.iter().any(|needle| memchr::memmem::find(bytes, needle.as_bytes()).is_some())
 }
 
 fn in_reader(mut reader: impl Read, needles: &[&str]) -> Result<bool> {
@@ -124,20 +140,6 @@ fn range(line: &str) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
 }
 
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    let Some(first) = needle.first() else {
-        return false;
-    };
-    let mut left = haystack;
-    while let Some(at) = left.iter().position(|byte| byte == first) {
-        if left[at..].starts_with(needle) {
-            return true;
-        }
-        left = &left[at + 1..];
-    }
-    false
-}
-
 const PIECE: usize = 1024 * 1024;
 /// Longer than any secret that is looked for.
 const OVERLAP: usize = 1024;
@@ -146,7 +148,21 @@ const PAGES: usize = 4096;
 
 #[cfg(test)]
 mod tests {
-    use super::{in_files, in_process};
+    use super::{forms, in_bytes, in_files, in_process};
+
+    #[test]
+    fn a_secret_is_known_again_in_base64_and_hex() {
+        use base64::Engine;
+        let forms = forms("sk-ant-oat01-REAL");
+        let needles: Vec<&str> = forms.iter().map(String::as_str).collect();
+        for beside in ["", "a", "ab", "token:", "x:y:z"] {
+            let text = format!("{beside}sk-ant-oat01-REAL{beside}");
+            let letters = base64::engine::general_purpose::STANDARD.encode(&text);
+            assert!(in_bytes(letters.as_bytes(), &needles[3..]), "{letters}");
+        }
+        assert!(in_bytes(b"736b2d616e742d6f617430312d5245414c", &needles));
+        assert!(!in_bytes(b"sk-ant-oat01-REA", &needles));
+    }
 
     #[test]
     fn a_needle_is_found_across_pieces_of_a_file() {

@@ -11,11 +11,12 @@ mod isolated;
 mod claude;
 mod house;
 mod slow;
+mod trust;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: [&[harness::Case]; 11] = [
+    let modules: [&[harness::Case]; 12] = [
         tidy::CASES,
         forge::CASES,
         elf::CASES,
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         claude::CASES,
         house::CASES,
         slow::CASES,
+        trust::CASES,
     ];
     harness::case::run(&modules.concat())
 }

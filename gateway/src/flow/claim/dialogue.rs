@@ -26,6 +26,7 @@ struct Dialogue {
     run: Arc<Run>,
     claimed_init: bool,
     attested: Option<Attestation>,
+    taken_up: bool,
     reader: BufReader<ReadHalf<Io>>,
     writer: WriteHalf<Io>,
     /// When an answer is due; past it the run is lost.
@@ -50,10 +51,10 @@ pub(super) async fn hold(
     claimed_init: bool,
     upgrade: OnUpgrade,
 ) {
-    let Opened { run, token } = opened;
+    let Opened { run, token, taken_up } = opened;
     let _held = house.drain.hold();
     let Ok(Ok(upgraded)) = tokio::time::timeout(Duration::from_secs(10), upgrade).await else {
-        return settle::lost(&house, &run, None, "the claim ended before it began").await;
+        return broken(&house, &run, None, taken_up, "the claim ended before it began").await;
     };
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
     let spec = spec(&house, &run, token);
@@ -64,6 +65,7 @@ pub(super) async fn hold(
         run,
         claimed_init,
         attested: None,
+        taken_up,
         reader: BufReader::new(reader),
         writer,
         cut: false,
@@ -71,7 +73,7 @@ pub(super) async fn hold(
     if dialogue.say(&FromHouse::Spec(Box::new(spec))).await {
         dialogue.until_the_end().await;
     } else {
-        settle::lost(&dialogue.house, &dialogue.run, None, "the claim broke").await;
+        dialogue.broken("the claim broke").await;
     }
 }
 
@@ -89,6 +91,15 @@ fn spec(house: &House, run: &Run, token: RunToken) -> Spec {
     }
 }
 
+/// The claim is gone. Before the word to go there was no agent, so the run never began and the door is free; else the
+/// run is lost.
+async fn broken(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, taken_up: bool, why: &str) {
+    if attested.is_none() && !taken_up {
+        return settle::abandon(house, run, why).await;
+    }
+    settle::lost(house, run, attested, why).await;
+}
+
 impl Dialogue {
     async fn until_the_end(mut self) {
         loop {
@@ -97,22 +108,17 @@ impl Dialogue {
                     if !self.attest(attestation).await {
                         return;
                     }
+                    if !self.say(&FromHouse::Go).await {
+                        return self.broken("the claim broke at the word to go").await;
+                    }
                 }
                 Next::Said(FromBox::Report(report)) => {
                     let settled = settle::report(&self.house, &self.run, self.attested.as_ref(), &report).await;
                     self.say(&FromHouse::Settled(settled)).await;
                     return self.nothing_more().await;
                 }
-                Next::NotUnderstood => {
-                    return settle::lost(
-                        &self.house,
-                        &self.run,
-                        self.attested.as_ref(),
-                        "the claim carried what is no message of it",
-                    )
-                    .await;
-                }
-                Next::Gone(why) => return settle::lost(&self.house, &self.run, self.attested.as_ref(), why).await,
+                Next::NotUnderstood => return self.broken("the claim carried what is no message of it").await,
+                Next::Gone(why) => return self.broken(why).await,
                 Next::CutNow => self.cut_at_the_ceiling().await,
                 // The run stays on disk; its boxd takes it up again when the house is back.
                 Next::Draining => return,
@@ -120,6 +126,11 @@ impl Dialogue {
         }
     }
 
+    async fn broken(self, why: &str) {
+        broken(&self.house, &self.run, self.attested.as_ref(), self.taken_up, why).await;
+    }
+
+    /// Writes the attestation down, where it does; else the run is over.
     async fn attest(&mut self, attestation: Attestation) -> bool {
         let which = if self.attested.is_some() {
             Some("attested twice")
@@ -149,7 +160,7 @@ impl Dialogue {
         }
         self.attested = Some(attestation);
         self.due = None;
-        self.say(&FromHouse::Go).await
+        true
     }
 
     async fn cut_at_the_ceiling(&mut self) {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::house::House;
 use crate::ledger::{Entry, Kind, Receipt};
-use crate::runs::{AfterLoss, Run, RunRecord};
+use crate::runs::{AfterLoss, Run, RunKind, RunRecord, RunState};
 
 /// A report came: the verdict, its line and its record.
 pub(super) async fn report(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, report: &Report) -> Settled {
@@ -26,6 +26,8 @@ pub(super) async fn report(house: &House, run: &Arc<Run>, attested: Option<&Atte
         agent_version: report.agent_version.clone(),
         ended_by: Some(report.ended_by),
         exit_code: Some(report.exit_code),
+        signal: report.signal,
+        stdout: Some(report.stdout.clone()),
         error: report.error.clone().or_else(|| report.agent_error.clone()),
         receipt: receipt.as_ref().map(Receipt::to_string),
         ..record_of(run, verdict.clone())
@@ -93,16 +95,21 @@ pub fn record_of(run: &Run, verdict: RunVerdict) -> RunRecord {
     RunRecord {
         run: run.id.clone(),
         box_id: run.box_id.clone(),
+        kind: RunKind::OneShot,
+        state: if matches!(verdict, RunVerdict::Lost(_)) { RunState::Lost } else { RunState::Ended },
         agent: run.agent,
         agent_version: None,
         started: run.started,
         ended: Timestamp::now(),
         ended_by: None,
         exit_code: None,
+        signal: None,
         error: None,
         requests: run.requests(),
         refusals: run.refusals(),
         verdict,
+        transcript: format!("runs/{}/stdout.jsonl", run.id),
+        stdout: None,
         receipt: None,
     }
 }

@@ -1,0 +1,101 @@
+//! What boxd costs: milliseconds to the agent's start, and memory while bytes pass.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use harness::fakes::FakeAgents;
+use harness::process::{self, descendants};
+use harness::{BoxRun, Relay, Running, until};
+use nix::sys::signal::Signal;
+
+use super::{SOON, house, launch};
+
+pub(super) fn start() -> Result<()> {
+    let house = house()?;
+    median_start(&launch(&house, false)?, Duration::from_millis(10))
+}
+
+pub(super) fn start_isolated() -> Result<()> {
+    let house = house()?;
+    median_start(&launch(&house, true)?, Duration::from_millis(20))
+}
+
+/// How much later the agent starts than it does by itself: the median of 20 starts through boxd without that of 20 bare
+/// starts, each from before the fork to the first byte that comes out. A busy machine makes it longer and nothing makes
+/// it shorter, so the best of three rounds counts.
+fn median_start(launch: &BoxRun, bound: Duration) -> Result<()> {
+    let fakes = FakeAgents::shell("echo x; read forever")?;
+    let launch = launch.clone().agents(fakes.folder());
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        let bare = median_of_round(|| process::start(Command::new(fakes.claude()), None))?;
+        let governed = median_of_round(|| launch.start())?;
+        rounds.push(governed.saturating_sub(bare));
+        if rounds.iter().any(|median| *median <= bound) {
+            return Ok(());
+        }
+    }
+    bail!("boxd takes {rounds:?} to the start of the agent, more than {bound:?}");
+}
+
+fn median_of_round(start: impl Fn() -> Result<Running>) -> Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let began = Instant::now();
+        let running = start()?;
+        while !running.stdout().starts_with(b"x") {
+            ensure!(began.elapsed() < SOON, "the agent did not start: {}", running.stderr());
+            std::thread::yield_now();
+        }
+        times.push(began.elapsed());
+        running.wait(SOON)?;
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+/// The claim goes to a real gateway; what passes the tunnels is swallowed at the door.
+pub(super) fn memory() -> Result<()> {
+    let house = house()?;
+    for isolated in [false, true] {
+        let relay = Relay::sink(&house.door("one"))?;
+        let fakes = FakeAgents::python(
+            "import os, socket, sys, time
+host, port = os.environ['HTTPS_PROXY'].removeprefix('http://').split(':')
+tunnels = []
+for _ in range(32):
+    s = socket.create_connection((host, int(port)))
+    s.sendall(b'CONNECT api.anthropic.com:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+    assert s.recv(1000).startswith(b'HTTP/1.1 200')
+    tunnels.append(s)
+piece = b'x' * (1 << 20)
+for _ in range(32):
+    for s in tunnels: s.sendall(piece)
+print('passed', flush=True)
+time.sleep(30)",
+        )?;
+        let running = launch(&house, isolated)?.agents(fakes.folder()).door(&relay.socket()).start()?;
+        until("a gibibyte to pass", SOON, || running.stdout().starts_with(b"passed").then_some(()))
+            .with_context(|| running.stderr())?;
+        until("a gibibyte to arrive", SOON, || (relay.swallowed() == 1 << 30).then_some(()))
+            .with_context(|| format!("{} bytes arrived", relay.swallowed()))?;
+        let boxds: Vec<i32> = [running.pid()].into_iter().chain(descendants(running.pid())).filter(is_boxd).collect();
+        ensure!(boxds.len() == if isolated { 2 } else { 1 }, "{boxds:?}");
+        let sizes: Vec<u64> = boxds.iter().map(|pid| pss(*pid)).collect::<Result<_>>()?;
+        ensure!(sizes.iter().sum::<u64>() <= 3 * 1024, "Pss of boxd in KiB: {sizes:?}, isolated: {isolated}");
+        running.signal(Signal::SIGTERM)?;
+        running.wait(Duration::from_secs(100))?.expect_code(143)?;
+    }
+    Ok(())
+}
+
+fn is_boxd(pid: &i32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| program.ends_with("boxd"))
+}
+
+fn pss(pid: i32) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("read the sizes of boxd")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).context("find Pss")?;
+    line.trim().trim_end_matches(" kB").parse().context("read Pss")
+}
