@@ -72,7 +72,14 @@ fn settle(isolation: Option<IsolateOptions>) -> Result<Option<Inside>, u8> {
         return Ok(None);
     };
     match isolate::enter(&options) {
-        Ok(Entered::Inside(inside)) => Ok(Some(inside)),
+        // What boxd was told names places of the host, and the box can read it.
+        Ok(Entered::Inside(inside)) => match sys::wipe_arguments() {
+            Ok(()) => Ok(Some(inside)),
+            Err(fault) => {
+                say::line(&format!("hide the arguments: {fault}"));
+                Err(OWN_FAULT)
+            }
+        },
         Ok(Entered::Outside(ended)) => Err(ended),
         Err(fault) => {
             say::line(&say::chain(&fault));

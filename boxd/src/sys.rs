@@ -65,6 +65,27 @@ pub(crate) fn wipe_environment() {
     }
 }
 
+/// Overwrites this process's arguments with zeros where they lie, all but the first: /proc shows them to every process.
+///
+/// A copy must have been taken before.
+pub(crate) fn wipe_arguments() -> io::Result<()> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace();
+    let mut bounds = fields.skip(ARGUMENTS_START).take(2).map(str::parse::<usize>);
+    let (Some(Ok(start)), Some(Ok(end))) = (bounds.next(), bounds.next()) else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    if start == 0 || end <= start {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    // SAFETY: the kernel says that the arguments lie here, mapped and writable, and nothing else refers to them: Rust
+    // gives out copies, and the process has one thread.
+    let arguments = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, end - start) };
+    let first = arguments.iter().position(|byte| *byte == 0).unwrap_or(0);
+    arguments[first..].fill(0);
+    Ok(())
+}
+
 /// Makes `command` start in a session of its own, with the signal state and limits that boxd was given, and with
 /// nothing open but its three streams.
 pub(crate) fn start_apart(command: &mut Command, inherited: Inherited) {
@@ -139,3 +160,5 @@ unsafe extern "C" {
 const DESCRIPTORS: u64 = 2048;
 const FALLBACK_DESCRIPTORS: i32 = 65_536;
 const LAST_SIGNAL: i32 = 64;
+/// `arg_start` in /proc/self/stat, counted from behind the name.
+const ARGUMENTS_START: usize = 45;

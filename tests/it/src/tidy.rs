@@ -4,6 +4,7 @@ mod sources;
 mod crates;
 mod fences;
 mod texts;
+mod coverage;
 
 use harness::{Case, case};
 
@@ -17,5 +18,6 @@ pub(crate) const CASES: &[Case] = &[
     case("tidy::nothing_is_left_to_do", texts::nothing_to_do),
     case("tidy::no_text_names_a_path_of_a_machine", texts::no_machine_paths),
     case("tidy::lockfiles_name_no_registry_host", texts::lockfiles),
+    case("tidy::every_test_of_the_coverage_table_exists", coverage::names_exist),
     case("tidy::links_of_the_docs_lead_somewhere", texts::links),
 ];

@@ -54,6 +54,8 @@ pub(crate) const CASES: &[Case] = &[
     case("trust::a_prompt_that_looks_like_an_option_reaches_claude", surroundings::dashes).needs(CLAUDE),
     case("trust::the_callers_arguments_cannot_undo_the_fixed_ones", surroundings::fixed_flags).needs(OPEN),
     case("trust::an_agent_can_connect_in_its_first_instruction", surroundings::first_instruction).needs(BOXED),
+    case("trust::an_isolated_box_is_told_no_path_of_the_host", surroundings::no_host_path).needs(BOXED),
+    case("trust::another_agent_than_the_boxs_is_refused_by_both_names", surroundings::another_agent).needs(OPEN),
     case("trust::a_busy_port_moves_the_shim_and_the_variables_follow", surroundings::busy_port).needs(OPEN),
     case("trust::any_bytes_survive_on_standard_output", output::any_bytes).needs(OPEN),
     case("trust::a_full_disk_does_not_stop_the_agent", output::full_disk).needs(OPEN_AS_ROOT),

@@ -187,6 +187,42 @@ print(s.recv(1000).split(b\"\\r\\n\")[0].decode())'",
     Ok(())
 }
 
+/// Neither in the environment, nor in an argument of any process of the box; nor does any of them hold a run token.
+pub(super) fn no_host_path() -> Result<()> {
+    let house = house()?;
+    let launch = launch(&house, true)?;
+    let seen = probe(
+        &launch,
+        "import re
+out['texts'] = [k + '=' + v for k, v in os.environ.items()]
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try: out['texts'] += open('/proc/' + pid + '/cmdline').read().split(chr(0))
+    except OSError: pass
+out['tokens'] = [t for t in out['texts'] if re.search('[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-', t)]
+out['cwd'] = os.getcwd()",
+    )?;
+    let texts: Vec<&str> = seen["texts"].as_array().context("no texts")?.iter().filter_map(Value::as_str).collect();
+    ensure!(texts.len() > 30, "saw only {texts:?}");
+    for folder in [house.folder(), launch.session_folder(), launch.workspace_folder(), &launch.home()] {
+        let path = folder.display().to_string();
+        let told: Vec<_> = texts.iter().filter(|text| text.contains(&path)).collect();
+        ensure!(told.is_empty(), "the box is told of {path}: {told:?}");
+    }
+    ensure!(seen["tokens"].as_array().is_some_and(Vec::is_empty), "{}", seen["tokens"]);
+    ensure!(seen["cwd"] == "/workspace", "{}", seen["cwd"]);
+    Ok(())
+}
+
+pub(super) fn another_agent() -> Result<()> {
+    let house = builder().add_box("two", "agent = \"codex\"\nunsafe_open_network = true").start()?;
+    let fakes = FakeAgents::shell("echo started")?;
+    let ran = BoxRun::new(&house, "two")?.prompt("hi").agents(fakes.folder()).run(SOON)?.expect_code(64)?;
+    ensure!(ran.stdout.is_empty() && ran.stderr.contains("codex") && ran.stderr.contains("claude"), "{}", ran.stderr);
+    let line = house.wait_line("the refusal", |line| line["kind"] == "refused" && line["box"] == "two")?;
+    ensure!(line["inside"].to_string().contains("agent-differs"), "{line}");
+    Ok(())
+}
+
 pub(super) fn busy_port() -> Result<()> {
     let house = builder().start()?;
     // Whether this test or a neighbour holds it: it is busy.

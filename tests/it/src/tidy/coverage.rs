@@ -1,0 +1,46 @@
+//! The table of `docs/coverage.md`: every test that it names exists, and it has the rows that it had.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use harness::Tools;
+
+use super::sources;
+
+pub(super) fn names_exist() -> Result<()> {
+    let page = std::fs::read_to_string(Tools::workspace().join("docs/coverage.md")).context("read docs/coverage.md")?;
+    let sources = sources::rust()?;
+    let cases: BTreeSet<&str> = sources
+        .iter()
+        .filter(|source| source.is_in("tests/it/src"))
+        .flat_map(|source| source.text.split("case(").skip(1))
+        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+        .collect();
+    ensure!(cases.len() >= 100, "saw only {} cases", cases.len());
+    let mut findings = Vec::new();
+    let (mut rows, mut gaps) = (0, 0);
+    for row in
+        page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what ") && !line.starts_with("| -"))
+    {
+        rows += 1;
+        let names: Vec<&str> = row.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
+        gaps += usize::from(names.is_empty());
+        for name in names {
+            let exists = match name.split_once(".rs::") {
+                Some((file, test)) => sources
+                    .iter()
+                    .any(|source| source.path == format!("{file}.rs") && source.text.contains(&format!("fn {test}()"))),
+                None => cases.contains(name),
+            };
+            if !exists {
+                findings.push(format!("there is no {name}"));
+            }
+        }
+    }
+    ensure!(rows == ROWS && gaps == GAPS, "the table has {rows} rows, {gaps} of them without a test");
+    sources::none_of(&findings)
+}
+
+const ROWS: usize = 156;
+/// Rows that say "no test yet". Never more than before.
+const GAPS: usize = 15;
