@@ -11,6 +11,7 @@ mod files;
 mod trust;
 mod lock;
 mod signals;
+mod screen;
 mod output;
 mod reaper;
 mod version;

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::agent::{self, Answer};
+use crate::screen::Outlet;
 
 /// The agent's output on its way.
 pub(crate) struct Drain {
@@ -128,14 +129,14 @@ fn write_all(mut chunks: mpsc::Receiver<Vec<u8>>, sinks: Sinks) -> StdoutRecord 
     let mut digest = Sha256::new();
     let mut bytes = 0_u64;
     let mut transcript = sinks.transcript;
-    let mut own = sinks.native.then(io::stdout);
+    let mut own = sinks.native.then(|| Outlet::new(io::stdout()));
     while let Some(chunk) = chunks.blocking_recv() {
         digest.update(&chunk);
         bytes += chunk.len() as u64;
         if transcript.as_mut().is_some_and(|file| file.write_all(&chunk).is_err()) {
             transcript = None;
         }
-        let printed = own.as_mut().map(|own| own.write_all(&chunk).and_then(|()| own.flush()));
+        let printed = own.as_mut().map(|own| own.write(&chunk));
         if printed.is_some_and(|outcome| outcome.is_err()) {
             own = None;
         }

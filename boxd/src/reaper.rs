@@ -31,17 +31,27 @@ pub(crate) fn signal_group(agent: Pid, signal: Signal) {
     let _ = killpg(agent, signal);
 }
 
-/// Ends all that the agent has left behind, politely first; gives how many there were.
+/// What became of what the agent left behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rest {
+    /// How many there were.
+    pub(crate) orphans: u32,
+    /// Some could not be ended: it is nobody's word that the run is over.
+    pub(crate) survives: bool,
+}
+
+/// Ends all that the agent has left behind, politely first.
 ///
 /// Orphans come to boxd, which is their subreaper or PID 1. Only children of boxd's own are signalled, so a number
 /// that was used again cannot be hit: a child keeps its number until it is reaped here.
-pub(crate) async fn end_the_rest() -> u32 {
+pub(crate) async fn end_the_rest() -> Rest {
     let mut told: Vec<Pid> = Vec::new();
     let started = Instant::now();
     loop {
-        while next_ended().is_some() {}
-        if !has_children() || started.elapsed() > LAST {
-            return u32::try_from(told.len()).unwrap_or(u32::MAX);
+        while started.elapsed() <= LAST && next_ended().is_some() {}
+        let survives = has_children();
+        if !survives || started.elapsed() > LAST {
+            return Rest { orphans: u32::try_from(told.len()).unwrap_or(u32::MAX), survives };
         }
         let children = living_children();
         let out_of_patience = started.elapsed() > POLITE;

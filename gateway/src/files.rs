@@ -2,7 +2,8 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -43,6 +44,17 @@ pub fn append_private(path: &Path) -> Result<File, FileError> {
     let opened =
         OpenOptions::new().read(true).append(true).create(true).mode(PRIVATE_FILE).custom_flags(NO_LINKS).open(path);
     deed("open for appending", path, opened)
+}
+
+/// Gives a socket its mode. Where something else stands at the path by now, a link above all, nothing is changed: a box
+/// that can write to its door's folder must not lead the house to another file.
+pub fn set_socket_mode(path: &Path, mode: u32) -> Result<(), FileError> {
+    let found = deed("look at", path, OpenOptions::new().read(true).custom_flags(NO_LINKS | PATH_ONLY).open(path))?;
+    if !deed("look at", path, found.metadata())?.file_type().is_socket() {
+        return deed("find a socket at", path, Err(io::ErrorKind::InvalidInput.into()));
+    }
+    let itself = format!("/proc/self/fd/{}", found.as_raw_fd());
+    deed("set the mode of", path, fs::set_permissions(itself, fs::Permissions::from_mode(mode)))
 }
 
 /// Makes a folder of mode 0700, and its missing parents likewise. One that is there stays as it is.
@@ -100,6 +112,7 @@ fn deed<T>(deed: &'static str, path: &Path, done: io::Result<T>) -> Result<T, Fi
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_FOLDER: u32 = 0o700;
 const NO_LINKS: i32 = nix::fcntl::OFlag::O_NOFOLLOW.bits();
+const PATH_ONLY: i32 = nix::fcntl::OFlag::O_PATH.bits();
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +122,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use super::{append_private, create_private_dir, read_limited, write_new, write_private};
+    use super::{append_private, create_private_dir, read_limited, set_socket_mode, write_new, write_private};
 
     fn mode(path: &std::path::Path) -> u32 {
         fs::metadata(path).expect("a file").permissions().mode() & 0o7777
@@ -144,6 +157,23 @@ mod tests {
         let link = folder.path().join("link");
         symlink(&path, &link).expect("a link");
         assert!(append_private(&link).is_err());
+    }
+
+    #[test]
+    fn the_mode_of_a_socket_is_set_and_that_of_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
+        write_private(&at("secret"), b"mine").expect("written");
+        symlink(at("secret"), at("link")).expect("a link");
+        symlink(at("socket"), at("link-to-socket")).expect("a link");
+        set_socket_mode(&at("socket"), 0o666).expect("set");
+        assert_eq!(mode(&at("socket")), 0o666);
+        for other in ["secret", "link", "link-to-socket", "missing"] {
+            assert!(set_socket_mode(&at(other), 0o601).is_err(), "{other}");
+        }
+        assert_eq!((mode(&at("secret")), mode(&at("socket"))), (0o600, 0o666));
+        drop(socket);
     }
 
     #[test]

@@ -95,6 +95,7 @@ async fn connect(
         };
         let count = TunnelCount::default();
         let ended = tokio::select! {
+            biased;
             () = caller.run().over().cancelled() => Ok(record::Tunnel::Cut),
             ended = tunnel(&house, &here, &caller, passed, upgraded, &count) => ended,
         };
@@ -151,6 +152,7 @@ async fn plain(house: Arc<House>, here: Arc<BoxHouse>, caller: Caller, request: 
     let over = caller.run().over().clone();
     match judge::plain(&house.policy, &caller, head) {
         Ok(verdict) => tokio::select! {
+            biased;
             () = over.cancelled() => record::refuse(&house.ledger, &here.id, Some(&caller), &judge::run_over()),
             response = proceed(&house, &here, &caller, None, verdict, body) => response,
         },

@@ -5,16 +5,15 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Removes them from a request. That its sender takes trailers is told on, since the house passes trailers.
+/// Removes them from a request. That its sender takes trailers of an answer is told on; its own go nowhere.
 pub fn strip_request(headers: &mut HeaderMap) {
     let trailers = headers.get_all(TE).into_iter().any(|value| {
         value.to_str().is_ok_and(|te| te.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
     });
     strip(headers);
+    headers.remove(TRAILER);
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
-    } else {
-        headers.remove(TRAILER);
     }
 }
 

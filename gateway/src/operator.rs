@@ -1,7 +1,7 @@
 //! The operator's socket: liveness, readiness, status, and the few deeds that only an operator may do.
 
 use std::convert::Infallible;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
+use crate::files::{self, FileError};
 use crate::house::House;
 use crate::ledger::{Entry, Kind};
 use crate::vault::SecretStatus;
@@ -35,6 +36,10 @@ pub enum OperatorFault {
     Answered { path: PathBuf },
     #[error("open the operator's socket {path}")]
     Bind { path: PathBuf, source: std::io::Error },
+    #[error("open the operator's socket {path}: it exists and is no socket; remove it or choose another path")]
+    NoSocket { path: PathBuf },
+    #[error("open the operator's socket {path}: something else was put in its place")]
+    Mode { path: PathBuf, source: FileError },
 }
 
 impl OperatorListener {
@@ -45,14 +50,16 @@ impl OperatorListener {
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(OperatorFault::Answered { path: path.to_owned() });
         }
-        if let Err(error) = std::fs::remove_file(path)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(fault(error));
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(OperatorFault::NoSocket { path: path.to_owned() });
+            }
+            Ok(_) => std::fs::remove_file(path).map_err(fault)?,
+            Err(_) => {}
         }
-        // The state folder is 0700, so nobody else reaches the socket before its mode is set.
+        // The house's umask is 077, so nobody else reaches the socket before its mode is set.
         let listener = UnixListener::bind(path).map_err(fault)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(fault)?;
+        files::set_socket_mode(path, 0o600).map_err(|source| OperatorFault::Mode { path: path.to_owned(), source })?;
         Ok(Self { listener, path: path.to_owned() })
     }
 }

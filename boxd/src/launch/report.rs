@@ -1,6 +1,5 @@
 //! Report: tell the house how the run ended, print the answer where text was asked for, and give the exit code.
 
-use std::io::Write;
 use std::time::Duration;
 
 use box_spec::FromBox;
@@ -9,11 +8,13 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::claim::{Held, Told};
+use super::is_namespace_init;
 use super::supervise::Ended;
 use crate::agent::Answer;
 use crate::cli::Output;
 use crate::inputs::Wanted;
 use crate::say;
+use crate::screen::Outlet;
 
 /// Gives the report and waits for the house to settle it.
 pub(super) async fn report(wanted: &Wanted, mut held: Held, ended: Ended, started: String) -> u8 {
@@ -21,6 +22,11 @@ pub(super) async fn report(wanted: &Wanted, mut held: Held, ended: Ended, starte
         print_answer(ended.answer.as_ref());
     }
     let exit_code = ended.exit_code;
+    // As PID 1 boxd takes with it whatever is left. Otherwise a report would free the door for what lives on: without
+    // one the house counts the run as lost and shuts it.
+    if ended.survives && !is_namespace_init() {
+        return unreported(exit_code, "something that the agent started could not be ended");
+    }
     held.say(FromBox::Report(report_of(ended, started))).await;
     match timeout(SETTLE, settled(&mut held)).await {
         Ok(Ok(settled)) => {
@@ -40,7 +46,19 @@ pub(super) fn now() -> String {
 }
 
 fn report_of(ended: Ended, started: String) -> Report {
-    let Ended { by, exit_code, signal, agent_spoke, error, stdout, answer, orphans, lingered, agent_version } = ended;
+    let Ended {
+        by,
+        exit_code,
+        signal,
+        agent_spoke,
+        error,
+        stdout,
+        answer,
+        orphans,
+        survives: _,
+        lingered,
+        agent_version,
+    } = ended;
     let agent_error = answer.filter(|answer| answer.is_error).map(|answer| answer.text);
     let short = |text: String| say::cut(&text, TEXT_LIMIT).to_owned();
     Report {
@@ -77,10 +95,11 @@ fn unreported(exit_code: u8, why: &str) -> u8 {
 
 /// The answer alone on standard output; what the agent says went wrong on standard error.
 fn print_answer(answer: Option<&Answer>) {
-    let outcome = match answer {
-        Some(answer) if answer.is_error => writeln!(std::io::stderr().lock(), "{}", answer.text),
-        Some(answer) => writeln!(std::io::stdout().lock(), "{}", answer.text),
-        None => Ok(()),
+    let line = answer.map(|answer| format!("{}\n", answer.text));
+    let outcome = match (answer, line) {
+        (Some(answer), Some(line)) if answer.is_error => Outlet::new(std::io::stderr()).write(line.as_bytes()),
+        (_, Some(line)) => Outlet::new(std::io::stdout()).write(line.as_bytes()),
+        (_, None) => Ok(()),
     };
     if let Err(fault) = outcome {
         say::line(&format!("print the answer: {fault}"));

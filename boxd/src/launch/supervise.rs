@@ -16,7 +16,7 @@ use crate::inputs::Wanted;
 use crate::output::{self, Sinks};
 use crate::reaper;
 use crate::signals::{Asked, ChildEnded};
-use crate::{cli::Output, say, sys};
+use crate::{cli::Output, say, screen, sys};
 
 #[derive(Debug, Error)]
 pub(super) enum SuperviseFault {
@@ -58,17 +58,21 @@ pub(super) async fn supervise(
     let transcript = up.seeded.record.create("stdout.jsonl").inspect_err(|fault| say::line(&say::chain(fault))).ok();
     let sinks = Sinks { transcript, native: wanted.output == Output::Native };
     let drain = output::drain(started.stdout, claimed.spec.agent, sinks).map_err(SuperviseFault::Streams);
-    let mut drain = drain.inspect_err(|_| reaper::signal_group(started.agent, nix::sys::signal::Signal::SIGKILL))?;
+    let streams = drain.and_then(|drain| Ok((drain, screen::errors(started.stderr).map_err(SuperviseFault::Streams)?)));
+    let (mut drain, errors) =
+        streams.inspect_err(|_| reaper::signal_group(started.agent, nix::sys::signal::Signal::SIGKILL))?;
     let watched =
         watch::watch(started.agent, claimed.spec.ceiling_seconds, held, up.serving, asked, children, &mut drain).await;
-    let orphans = reaper::end_the_rest().await;
+    let rest = reaper::end_the_rest().await;
     let (stdout, answer) = drain.finish().await;
+    errors.finish().await;
     let mut ended = ended_of(&watched, answer.as_ref().map(|answer| answer.is_error), claimed.spec.ceiling_seconds);
     if let Some(text) = &ended.error {
         say::line(text);
     }
     ended.stdout = stdout;
-    ended.orphans = orphans;
+    ended.orphans = rest.orphans;
+    ended.survives = rest.survives;
     ended.answer = answer;
     ended.agent_version = up.seeded.found.version;
     Ok(ended)
@@ -78,4 +82,5 @@ pub(super) async fn supervise(
 struct Started {
     agent: Pid,
     stdout: std::os::fd::OwnedFd,
+    stderr: std::os::fd::OwnedFd,
 }

@@ -39,9 +39,10 @@ impl ServeFault {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Config(_) | Self::House(HouseFault::Vault(_)) => Exit::Usage,
-            Self::House(HouseFault::State(_) | HouseFault::Door(_)) | Self::Operator(OperatorFault::Bind { .. }) => {
-                Exit::CannotCreate
-            }
+            Self::House(HouseFault::State(_) | HouseFault::Door(_))
+            | Self::Operator(
+                OperatorFault::Bind { .. } | OperatorFault::NoSocket { .. } | OperatorFault::Mode { .. },
+            ) => Exit::CannotCreate,
             Self::House(HouseFault::Ca(_) | HouseFault::Ledger(_) | HouseFault::Count(_) | HouseFault::Runs(_))
             | Self::Operator(OperatorFault::Answered { .. })
             | Self::Ledger(_) => Exit::Unavailable,
@@ -55,9 +56,19 @@ impl ServeFault {
 /// # Errors
 /// The configuration is bad, or something that the house needs cannot be had.
 pub fn run(path: &Path) -> Result<(), ServeFault> {
+    close_to_others();
     let config = config::load(path).map_err(ServeFault::Config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeFault::Runtime)?;
     runtime.block_on(serve(config))
+}
+
+/// Whatever else runs as the same user reads neither this process's memory nor the environment that a secret came in, no
+/// core file is written, and what is created is private from its first moment.
+fn close_to_others() {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "close the memory of this process to others of the same user");
+    }
 }
 
 async fn serve(config: Config) -> Result<(), ServeFault> {

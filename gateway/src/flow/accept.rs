@@ -3,7 +3,7 @@
 pub mod pace;
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub enum DoorFault {
     NoSocket { path: PathBuf },
     #[error("open door {path}")]
     Bind { path: PathBuf, source: io::Error },
+    #[error("open door {path} to its box: something else was put in its place")]
+    Mode { path: PathBuf, source: FileError },
 }
 
 impl DoorListener {
@@ -77,7 +79,7 @@ impl DoorListener {
             Err(_) => {}
         }
         let listener = UnixListener::bind(path).map_err(bind)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(bind)?;
+        files::set_socket_mode(path, 0o666).map_err(|source| DoorFault::Mode { path: path.to_owned(), source })?;
         Ok(Self { listener, path: path.to_owned() })
     }
 }

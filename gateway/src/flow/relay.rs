@@ -50,7 +50,7 @@ impl Upstreams {
         Self {
             dialer,
             tls,
-            pool: Pool::new(limits.upstream_idle, limits.upstream_per_target),
+            pool: Pool::new(limits.upstream_idle, limits.upstream_per_target, limits.requests_in_flight_per_box),
             head_deadline: limits.response_head_deadline,
             tls_deadline: limits.tls_deadline,
         }

@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::words::is_command;
+
 /// One line of the ledger as one short line of text; none if it is no ledger line.
 #[must_use]
 pub fn short(line: &[u8]) -> Option<String> {
@@ -167,10 +169,7 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 
 /// Without control characters and without those that turn the direction of text.
 fn plain(text: &str) -> String {
-    let is_tricky = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|c| if is_tricky(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_command(c) { '\u{fffd}' } else { c }).collect()
 }
 
 const CHAPTERS: usize = 10_000;

@@ -59,7 +59,7 @@ impl Words {
 
     pub(super) fn finish(mut self) -> Body {
         self.0.push(b'}');
-        Body(self.0)
+        Body(harmless(self.0))
     }
 
     /// The same as a value of its own, with its opening brace.
@@ -90,6 +90,31 @@ pub(super) fn cut(text: &str, limit: usize) -> std::borrow::Cow<'_, str> {
     }
     let kept = &text[..text.floor_char_boundary(limit)];
     format!("{kept}…(+{} bytes)", text.len() - kept.len()).into()
+}
+
+/// The same JSON without a character that a terminal could take for a command or that turns the direction of text. Such
+/// a character stands only inside strings, where its escape means the same.
+fn harmless(json: Vec<u8>) -> Vec<u8> {
+    if json.is_ascii() && !json.contains(&0x7f) {
+        return json;
+    }
+    // Words are made from text alone.
+    let text = String::from_utf8_lossy(&json);
+    let mut out = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        if is_command(character) {
+            out.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            out.push(character);
+        }
+    }
+    out.into_bytes()
+}
+
+/// Whether a character steers a terminal or the direction of text rather than being shown.
+pub(super) fn is_command(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn push_text(out: &mut Vec<u8>, text: &str) {

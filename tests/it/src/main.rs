@@ -12,11 +12,12 @@ mod claude;
 mod house;
 mod slow;
 mod trust;
+mod attack2;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let modules: [&[harness::Case]; 12] = [
+    let modules: &[&[harness::Case]] = &[
         tidy::CASES,
         forge::CASES,
         elf::CASES,
@@ -29,6 +30,9 @@ fn main() -> ExitCode {
         house::CASES,
         slow::CASES,
         trust::CASES,
+        attack2::wire::CASES,
+        attack2::words::CASES,
+        attack2::lives::CASES,
     ];
     harness::case::run(&modules.concat())
 }

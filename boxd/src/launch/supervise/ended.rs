@@ -18,6 +18,8 @@ pub(in crate::launch) struct Ended {
     pub(in crate::launch) stdout: StdoutRecord,
     pub(in crate::launch) answer: Option<Answer>,
     pub(in crate::launch) orphans: u32,
+    /// Some of what the agent left behind could not be ended.
+    pub(in crate::launch) survives: bool,
     pub(in crate::launch) lingered: bool,
     pub(in crate::launch) agent_version: Option<String>,
 }
@@ -40,6 +42,7 @@ impl Default for Ended {
             stdout: StdoutRecord { bytes: 0, sha256: EMPTY.to_owned(), kept: false },
             answer: None,
             orphans: 0,
+            survives: false,
             lingered: false,
             agent_version: None,
         }

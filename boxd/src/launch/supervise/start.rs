@@ -21,9 +21,10 @@ pub(super) fn start(
 ) -> Result<Started, SuperviseFault> {
     let streams = |fault: nix::Error| SuperviseFault::Streams(fault.into());
     let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(streams)?;
+    let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(streams)?;
     let mut command = Command::new(&seeded.found.program);
     command.args(&seeded.plan.arguments).env_clear().envs(environment.iter());
-    command.stdin(stdin_of(seeded.plan.stdin.as_deref())?).stdout(into_stdout).stderr(Stdio::inherit());
+    command.stdin(stdin_of(seeded.plan.stdin.as_deref())?).stdout(into_stdout).stderr(into_stderr);
     if let Some(workspace) = &seeded.workspace {
         command.current_dir(workspace);
     }
@@ -33,7 +34,7 @@ pub(super) fn start(
         .map_err(|source| SuperviseFault::Start { program: seeded.found.program.display().to_string(), source })?;
     // The process is waited for by the reaper alone. Dropping `command` closes boxd's end of the agent's output.
     let agent = Pid::from_raw(child.id().cast_signed());
-    Ok(Started { agent, stdout })
+    Ok(Started { agent, stdout, stderr })
 }
 
 /// Nothing, or a file in memory that holds the prompt: both are at their end after what they hold.

@@ -1,4 +1,4 @@
-//! Framing: whether everyone who reads this head will see the same request in it.
+//! Framing: whether everyone who reads this head will see the same request in it: one length, one method, one address.
 
 use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -9,6 +9,13 @@ use crate::refusal::{Reason, Refusal};
 /// A body has one length: `Content-Length` digits, or exactly `Transfer-Encoding: chunked` in HTTP/1.1
 /// (RFC 9112 §6.1, §6.3). Anything that two servers could read differently is refused.
 pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
+    if let Some(inside) = head.headers.keys().find_map(|name| second_word(name.as_str())) {
+        return Err(Refusal::new(
+            Reason::BadRequest,
+            "a header says again what the request line or another header says",
+            inside,
+        ));
+    }
     let odd =
         |inside: &str| Err(Refusal::new(Reason::BadRequest, "the length of the request body is ambiguous", inside));
     if head.version != Version::HTTP_11 && head.headers.contains_key(TRANSFER_ENCODING) {
@@ -32,3 +39,27 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
     }
     Ok(())
 }
+
+/// Why a server could take this header for a second word on what was judged already: some fold `_` into `-`, and some
+/// let a header outvote the request line.
+fn second_word(name: &str) -> Option<&'static str> {
+    let folded = name.replace('_', "-");
+    if folded != name && ONCE.contains(&folded.as_str()) {
+        return Some("a header of framing or routing spelled with `_`");
+    }
+    OUTVOTING.contains(&folded.as_str()).then_some("a header that names another method, path or host")
+}
+
+const ONCE: &[&str] =
+    &["content-length", "transfer-encoding", "host", "connection", "te", "trailer", "upgrade", "expect"];
+
+const OUTVOTING: &[&str] = &[
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-url",
+    "x-original-uri",
+    "x-rewrite-url",
+    "x-original-host",
+    "x-forwarded-host",
+];

@@ -38,6 +38,8 @@ struct Shared {
     idle: Mutex<HashMap<Key, Vec<Idle>>>,
     idle_life: Duration,
     per_key: usize,
+    /// Of one box, wherever they lead: a granted `*.host` must not let it take every descriptor of the house.
+    per_box: usize,
 }
 
 struct Idle {
@@ -64,8 +66,8 @@ impl Key {
 }
 
 impl Pool {
-    pub(super) fn new(idle_life: Duration, per_key: usize) -> Self {
-        Self { shared: Arc::new(Shared { idle: Mutex::new(HashMap::new()), idle_life, per_key }) }
+    pub(super) fn new(idle_life: Duration, per_key: usize, per_box: usize) -> Self {
+        Self { shared: Arc::new(Shared { idle: Mutex::new(HashMap::new()), idle_life, per_key, per_box }) }
     }
 
     /// An idle connection that is still alive, the youngest first.
@@ -133,6 +135,11 @@ impl Lease {
             waiting.retain(|candidate| candidate.since.elapsed() < shared.idle_life && !candidate.sender.is_closed());
             !waiting.is_empty()
         });
+        let of_box: usize =
+            idle.iter().filter(|(other, _)| other.box_id == key.box_id).map(|(_, waiting)| waiting.len()).sum();
+        if of_box >= shared.per_box {
+            return;
+        }
         let waiting = idle.entry(key).or_default();
         if waiting.len() < shared.per_key {
             waiting.push(Idle { sender, since: Instant::now() });

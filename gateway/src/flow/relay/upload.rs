@@ -1,4 +1,4 @@
-//! Upload: the body of a request on its way out, counted and never held.
+//! Upload: the body of a request on its way out, counted and never held. Fields after it go nowhere: nobody judged them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,9 +32,12 @@ impl Body for Upload {
         let frame = ready!(Pin::new(body).poll_frame(cx));
         match &frame {
             Some(Ok(frame)) => {
-                if let Some(bytes) = frame.data_ref() {
-                    self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                }
+                // They come when the head was written down and sent; RFC 9110 §6.5.1 lets them be dropped.
+                let Some(bytes) = frame.data_ref() else {
+                    self.body = None;
+                    return Poll::Ready(None);
+                };
+                self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             }
             Some(Err(_)) | None => self.body = None,
         }
