@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 /// One attempt to connect.
@@ -45,7 +46,16 @@ impl Door {
 
     /// One attempt, with a deadline.
     pub async fn connect(&self) -> io::Result<UnixStream> {
-        timeout(ATTEMPT, (self.open)()).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        let attempt = async {
+            loop {
+                match (self.open)().await {
+                    // A signal came in between: that says nothing about the door.
+                    Err(fault) if fault.kind() == io::ErrorKind::Interrupted => yield_now().await,
+                    done => return done,
+                }
+            }
+        };
+        timeout(ATTEMPT, attempt).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Attempts for as long as `patience` lasts, while the house is only away: it may be starting again.

@@ -15,6 +15,7 @@ pub(crate) const CASES: &[Case] = &[
         .needs(&[Need::Gateway, Need::Boxd, Need::Rustc])
         .alone(),
     case("attack2::the_gateways_memory_is_closed_to_its_own_user", closed).needs(&[Need::Gateway, Need::Root]),
+    case("attack2::no_file_is_removed_for_a_socket", no_socket).needs(&[Need::Gateway]),
 ];
 
 /// An agent that leaves more behind than boxd can end in its time.
@@ -62,6 +63,15 @@ fn closed() -> Result<()> {
         let owner = std::fs::metadata(format!("/proc/{}/{name}", running.pid())).context("look at the gateway")?.uid();
         ensure!(owner == 0, "{name} belongs to the gateway's user {owner}: it can be read there");
     }
+    Ok(())
+}
+
+fn no_socket() -> Result<()> {
+    let house = House::builder().file("precious", b"mine").extra("[operator]\nsocket = \"precious\"\n").prepare()?;
+    let precious = house.folder().join("precious");
+    let ran = house.gateway(&["serve"])?.expect_code(73)?;
+    ensure!(ran.stderr.contains("no socket"), "{}", ran.stderr);
+    ensure!(std::fs::read(&precious).context("read what stood there")? == b"mine");
     Ok(())
 }
 

@@ -12,6 +12,7 @@ pub(crate) const CASES: &[Case] = &[
     case("attack2::fields_after_a_body_carry_nothing_out", trailers).needs(GATEWAY),
     case("attack2::a_second_word_on_method_path_or_length_reaches_nobody", second_words).needs(GATEWAY),
     case("attack2::many_hosts_of_one_box_keep_few_connections_open", many_hosts).needs(GATEWAY),
+    case("attack2::a_connection_of_one_run_is_never_used_by_the_next", next_run).needs(GATEWAY),
 ];
 
 fn trailers() -> Result<()> {
@@ -84,6 +85,24 @@ fn many_hosts() -> Result<()> {
     harness::until("connections above the limit to be closed", Duration::from_secs(5), || {
         let open = standin.connections().iter().filter(|one| one.ended.is_none()).count();
         (open <= 4).then_some(())
+    })
+}
+
+fn next_run() -> Result<()> {
+    let (standin, house) = house()?;
+    for run in 1..=2 {
+        let claimed = Claimed::take(&house.door("one"))?;
+        for _ in 0..2 {
+            let answer = tunnel(&house, &claimed)?.ask(count_tokens("").as_bytes())?;
+            ensure!(answer.status == 200, "{answer:?}");
+        }
+        let used: Vec<u64> = standin.seen().iter().map(|one| one.connection).collect();
+        ensure!(used.len() == 2 * run && used.iter().all(|id| *id <= run as u64), "connections {used:?} in run {run}");
+        ensure!(used[2 * run - 2..].iter().all(|id| *id == run as u64), "connections {used:?} in run {run}");
+        claimed.report()?;
+    }
+    harness::until("the connections of both runs to end", Duration::from_secs(5), || {
+        standin.connections().iter().all(|one| one.ended.is_some()).then_some(())
     })
 }
 

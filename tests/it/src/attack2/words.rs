@@ -12,7 +12,7 @@ use super::wire;
 
 pub(crate) const CASES: &[Case] = &[
     case("attack2::no_word_of_a_box_in_the_ledger_is_a_command_to_a_terminal", ledger).needs(&[Need::Gateway]),
-    case("attack2::an_agents_errors_are_no_commands_to_the_callers_terminal", terminal).needs(BOXED),
+    case("attack2::an_agents_errors_are_no_commands_to_the_callers_terminal", terminal).needs(ISOLATED),
     case("attack2::an_agent_gets_no_terminal_and_no_file_of_its_caller", no_terminal).needs(BOXED),
 ];
 
@@ -44,11 +44,13 @@ fn terminal() -> Result<()> {
     let house = house()?;
     let script = format!("printf 'one\\033]0;owned\\007\\302\\2332Jtwo\\n' >&2; echo '{}'", result_event(TRICKS));
     let fakes = FakeAgents::shell(&script)?;
-    let launch = BoxRun::new(&house, "one")?.prompt("hi").output("text").agents(fakes.folder());
-    let told = String::from_utf8_lossy(&on_a_terminal(launch.command()?)?).into_owned();
-    ensure!(told.contains("one") && told.contains("two") && told.contains("tricks"), "{told:?}");
-    let found = told.chars().find(|c| c.is_control() && !"\r\n".contains(*c));
-    ensure!(found.is_none(), "{found:?} reached the terminal: {told:?}");
+    let plain = BoxRun::new(&house, "one")?.prompt("hi").agents(fakes.folder());
+    for launch in [plain.clone().output("text"), plain.clone(), plain.isolated().output("text")] {
+        let told = String::from_utf8_lossy(&on_a_terminal(launch.command()?)?).into_owned();
+        ensure!(told.contains("one") && told.contains("two") && told.contains("tricks"), "{told:?}");
+        let found = told.chars().find(|c| c.is_control() && !"\r\n".contains(*c));
+        ensure!(found.is_none(), "{found:?} reached the terminal: {told:?}");
+    }
     Ok(())
 }
 
@@ -78,4 +80,5 @@ fn house() -> Result<House> {
 
 /// CSI as one character and as two, a device control string, what turns the direction of text, and DEL.
 const TRICKS: &str = "tricks\u{9b}2J\u{90}\u{202e}\u{2066}\u{7f}";
+const ISOLATED: &[Need] = &[Need::Gateway, Need::Boxd, Need::Python, Need::Namespaces];
 const BOXED: &[Need] = &[Need::Gateway, Need::Boxd, Need::Python];
