@@ -20,6 +20,7 @@ use standin::Real;
 
 pub(crate) const CASES: &[Case] = &[
     case("trust::the_secret_is_nowhere_in_the_box_while_claude_runs_and_after", secret::nowhere).needs(CLAUDE),
+    case("trust::the_secret_is_nowhere_in_an_ordinary_users_box", secret::nowhere_as_user).needs(CLAUDE_AS_USER),
     case("trust::no_answer_of_the_house_holds_the_secret", secret::in_no_answer).needs(&[Need::Gateway]),
     case("trust::a_key_in_the_callers_environment_never_reaches_the_agent", secret::callers_environment).needs(BOXED),
     case("trust::an_ordinary_users_box_reaches_nothing_of_his", reach::nothing_of_the_user).needs(BOXED_AS_USER),
@@ -122,4 +123,5 @@ const OPEN_AS_USER: &[Need] = &[Need::Gateway, Need::Boxd, Need::Python, Need::R
 const BOXED: &[Need] = &[Need::Gateway, Need::Boxd, Need::Python, Need::Namespaces];
 const BOXED_AS_ROOT: &[Need] = &[Need::Gateway, Need::Boxd, Need::Python, Need::Namespaces, Need::Root];
 const BOXED_AS_USER: &[Need] = BOXED_AS_ROOT;
+const CLAUDE_AS_USER: &[Need] = &[Need::Gateway, Need::Boxd, Need::Agent, Need::Namespaces, Need::Root];
 const CLAUDE: &[Need] = &[Need::Gateway, Need::Boxd, Need::Agent, Need::Namespaces];

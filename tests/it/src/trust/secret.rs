@@ -4,49 +4,66 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use box_spec::wire::SENTINEL_MARK;
-use harness::files::put;
+use harness::fakes::FakeAgents;
+use harness::files::{give, put};
 use harness::process::descendants;
-use harness::{BoxRun, Claimed, House, Relay, Tunnel, secrets, until};
+use harness::{BoxRun, Claimed, House, Relay, Tools, Tunnel, secrets, until};
 use standin::{Options, Real, StandIn};
 
-use super::{SECRET, SOON, house, launch, probe};
+use super::{SECRET, SOON, USER, house, launch, probe};
 
 pub(super) fn nowhere() -> Result<()> {
+    searched(Real::Bearer(SECRET.into()), None)?;
+    searched(Real::ApiKey(SECRET.into()), None)
+}
+
+/// All of it belongs to one ordinary user: claude, box, house.
+pub(super) fn nowhere_as_user() -> Result<()> {
+    searched(Real::Bearer(SECRET.into()), Some(USER))
+}
+
+fn searched(real: Real, user: Option<u32>) -> Result<()> {
     let needles = secrets::forms(SECRET);
     let needles: Vec<&str> = needles.iter().map(String::as_str).collect();
-    for real in [Real::Bearer(SECRET.into()), Real::ApiKey(SECRET.into())] {
-        let (standin, house) = model(&real)?;
-        let relay = Relay::recording(&house.door("one"))?;
-        let launch = BoxRun::new(&house, "one")?.isolated().door(&relay.socket());
-        let launch = launch.prompt("<<sh:env; cat /proc/*/environ; until [ -e go ]; do sleep 0.1; done>><<text:done>>");
-        let running = launch.start()?;
-        standin.wait_seen(1, SOON).with_context(|| running.stderr())?;
-        let claude = until("claude's command", SOON, || of_box(running.pid()))?;
+    let (standin, house) = model(&real, user)?;
+    let relay = Relay::recording(&house.door("one"))?;
+    let launch = BoxRun::new(&house, "one")?.isolated().door(&relay.socket());
+    let mut launch = launch.prompt("<<sh:env; cat /proc/*/environ; until [ -e go ]; do sleep 0.1; done>><<text:done>>");
+    let mut _copied = None;
+    if let Some(uid) = user {
+        give(relay.socket().parent().context("no folder")?, uid)?;
+        // The checkout may lie where only root can go.
+        let claude = FakeAgents::program(&std::fs::read(Tools::claude()?)?)?;
+        launch = launch.agents(claude.folder()).as_user(uid)?;
+        _copied = Some(claude);
+    }
+    let running = launch.start()?;
+    standin.wait_seen(1, SOON).with_context(|| running.stderr())?;
+    let claude = until("claude's command", SOON, || of_box(running.pid()))?;
 
-        let (looked_at, leaks) = secrets::in_tree(running.pid(), &needles);
-        ensure!(looked_at >= 3 && leaks.is_empty(), "looked at {looked_at} processes: {leaks:?}");
-        let leaks = in_root(claude, &needles)?;
-        ensure!(leaks.is_empty(), "files of the box hold the secret: {leaks:?}");
-        // The same search finds what is there.
-        let mark = [SENTINEL_MARK];
-        ensure!(!secrets::in_tree(running.pid(), &mark).1.is_empty(), "the search sees no memory");
-        let marked = in_root(claude, &mark)?;
-        let is_login = matches!(real, Real::Bearer(_));
-        ensure!(is_login == marked.iter().any(|path| path.ends_with(".credentials.json")), "{marked:?}");
+    let (looked_at, leaks) = secrets::in_tree(running.pid(), &needles);
+    ensure!(looked_at >= 3 && leaks.is_empty(), "looked at {looked_at} processes: {leaks:?}");
+    let leaks = in_root(claude, &needles)?;
+    ensure!(leaks.is_empty(), "files of the box hold the secret: {leaks:?}");
+    // The same search finds what is there.
+    let mark = [SENTINEL_MARK];
+    ensure!(!secrets::in_tree(running.pid(), &mark).1.is_empty(), "the search sees no memory");
+    let marked = in_root(claude, &mark)?;
+    let is_login = matches!(real, Real::Bearer(_));
+    ensure!(is_login == marked.iter().any(|path| path.ends_with(".credentials.json")), "{marked:?}");
 
-        put(&launch.workspace_folder().join("go"), b"", 0o644)?;
-        let ran = running.wait(SOON)?.expect_code(0)?;
-        ensure!(ran.result()?["result"] == "done", "{}", ran.text());
-        ensure!(standin.seen().iter().all(|seen| seen.real), "the upstream was shown something else");
-        let printed = [ran.stdout.as_slice(), ran.stderr.as_bytes()].concat();
-        ensure!(!secrets::in_bytes(&printed, &needles), "the secret was printed");
-        let received = relay.received();
-        ensure!(relay.connections() >= 2 && secrets::in_bytes(&received, &mark), "the relay saw no claim");
-        ensure!(!secrets::in_bytes(&received, &needles), "the box received the secret");
-        for folder in [launch.session_folder(), launch.workspace_folder(), &launch.home()] {
-            let leaks = secrets::in_files(folder, &needles)?;
-            ensure!(leaks.is_empty(), "the secret was left behind: {leaks:?}");
-        }
+    put(&launch.workspace_folder().join("go"), b"", 0o644)?;
+    let ran = running.wait(SOON)?.expect_code(0)?;
+    ensure!(ran.result()?["result"] == "done", "{}", ran.text());
+    ensure!(standin.seen().iter().all(|seen| seen.real), "the upstream was shown something else");
+    let printed = [ran.stdout.as_slice(), ran.stderr.as_bytes()].concat();
+    ensure!(!secrets::in_bytes(&printed, &needles), "the secret was printed");
+    let received = relay.received();
+    ensure!(relay.connections() >= 2 && secrets::in_bytes(&received, &mark), "the relay saw no claim");
+    ensure!(!secrets::in_bytes(&received, &needles), "the box received the secret");
+    for folder in [launch.session_folder(), launch.workspace_folder(), &launch.home()] {
+        let leaks = secrets::in_files(folder, &needles)?;
+        ensure!(leaks.is_empty(), "the secret was left behind: {leaks:?}");
     }
     Ok(())
 }
@@ -56,7 +73,7 @@ pub(super) fn in_no_answer() -> Result<()> {
     let needles = secrets::forms(SECRET);
     let needles: Vec<&str> = needles.iter().map(String::as_str).collect();
     for real in [Real::Bearer(SECRET.into()), Real::ApiKey(SECRET.into())] {
-        let (standin, house) = model(&real)?;
+        let (standin, house) = model(&real, None)?;
         let claimed = Claimed::take(&house.door("one"))?;
         let told = serde_json::to_string(&claimed.spec)?;
         ensure!(!secrets::in_bytes(told.as_bytes(), &needles) && told.contains(SENTINEL_MARK), "{told}");
@@ -98,8 +115,7 @@ pub(super) fn callers_environment() -> Result<()> {
         for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "OPENAI_API_KEY", "GH_TOKEN", "MY_OWN_API_KEY"] {
             launch = launch.env(name, planted);
         }
-        let fakes =
-            harness::fakes::FakeAgents::shell("echo ready; sleep 2; env; cat /proc/*/environ 2>/dev/null; exit 0")?;
+        let fakes = FakeAgents::shell("echo ready; sleep 2; env; cat /proc/*/environ 2>/dev/null; exit 0")?;
         let running = launch.agents(fakes.folder()).start()?;
         until("the agent", SOON, || running.stdout().starts_with(b"ready\n").then_some(()))?;
         // boxd itself has overwritten them too: the agent may share its uid.
@@ -114,9 +130,10 @@ pub(super) fn callers_environment() -> Result<()> {
     Ok(())
 }
 
-fn model(real: &Real) -> Result<(StandIn, House)> {
+fn model(real: &Real, user: Option<u32>) -> Result<(StandIn, House)> {
     let standin = StandIn::start(Options { real: vec![real.clone()], ..Options::default() })?;
-    let house = House::builder().model_at(&standin, real.clone()).start()?;
+    let builder = House::builder().model_at(&standin, real.clone());
+    let house = if let Some(uid) = user { builder.as_user(uid) } else { builder }.start()?;
     Ok((standin, house))
 }
 
