@@ -27,7 +27,8 @@ use crate::house::{BoxHouse, House};
 use crate::ledger::Verdict;
 use crate::refusal::Told;
 
-use accept::pace::Paced;
+use accept::exchange::FromBox;
+use accept::side::SideHandle;
 use accept::{Conn, DoorListener};
 use identify::{Caller, Knock};
 use intercept::Inside;
@@ -52,24 +53,34 @@ pub async fn door(house: Arc<House>, here: Arc<BoxHouse>, listener: DoorListener
 /// One connection at a door: HTTP/1.1 in the clear, answered by [`at_the_door`].
 async fn connection(house: Arc<House>, here: Arc<BoxHouse>, conn: Conn) {
     let _held = house.drain.hold();
-    let service = service_fn(|request| {
-        let (house, here) = (Arc::clone(&house), Arc::clone(&here));
-        async move { Ok::<_, Infallible>(at_the_door(house, here, request).await) }
+    let (stream, side) = accept::watched(conn.stream, &house.limits, true);
+    let service = service_fn(|request: Request<Incoming>| {
+        let (house, here, side) = (Arc::clone(&house), Arc::clone(&here), side.clone());
+        async move {
+            let exchange = side.begin(request.method());
+            let response = at_the_door(house, here, side, request).await;
+            Ok::<_, Infallible>(exchange.answered(response))
+        }
     });
-    let served = accept::http(&house.limits).serve_connection(TokioIo::new(conn.stream), service).with_upgrades();
-    if let Err(told) = accept::until(served, house.drain.clone()).await {
+    let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
+    if let Err(told) = accept::until(served, house.drain.clone(), &side).await {
         record::refused(&house.ledger, &here.id, None, &told);
     }
 }
 
 /// A request at the door: somebody without a run, a tunnel, or a plain request.
-async fn at_the_door(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Reply> {
+async fn at_the_door(
+    house: Arc<House>,
+    here: Arc<BoxHouse>,
+    side: SideHandle,
+    request: Request<Incoming>,
+) -> Response<Reply> {
     match identify::knock(&house.runs, &here.id, &request) {
         Knock::Health => record::identity(&house, &here.id),
         Knock::Claim => claim::begin(house, here, request).await.map(Reply::Said),
         Knock::Nobody(told) => record::refuse(&house.ledger, &here.id, None, &told),
         Knock::Caller(caller) if request.method() == Method::CONNECT => connect(house, here, caller, request).await,
-        Knock::Caller(caller) => plain(house, here, caller, request).await,
+        Knock::Caller(caller) => plain(house, here, side, caller, request).await,
     }
 }
 
@@ -128,27 +139,42 @@ async fn tunnel(
 
 async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) -> Result<(), Told> {
     let Inside { pass, stream } = inside;
-    let (stream, turn) = Paced::new(stream, house.limits.head_deadline);
-    let (pass, turn) = (&pass, &turn);
-    let service = service_fn(move |request| async move {
-        turn.answer();
-        Ok::<_, Infallible>(judged(house, here, pass, request).await.map(|reply| turn.until_gone(reply)))
+    let (stream, side) = accept::watched(stream, &house.limits, false);
+    let (pass, side) = (&pass, &side);
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        let exchange = side.begin(request.method());
+        let response = judged(house, here, side, pass, request).await;
+        Ok::<_, Infallible>(exchange.answered(response))
     });
-    let served = accept::http_inside(&house.limits).serve_connection(TokioIo::new(stream), service);
-    accept::until(served, house.drain.clone()).await
+    let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service);
+    accept::until(served, house.drain.clone(), side).await
 }
 
 /// One request inside a tunnel: judge → ledger → inject → relay → record.
-async fn judged(house: &Arc<House>, here: &Arc<BoxHouse>, pass: &Pass, request: Request<Incoming>) -> Response<Reply> {
+async fn judged(
+    house: &Arc<House>,
+    here: &Arc<BoxHouse>,
+    side: &SideHandle,
+    pass: &Pass,
+    request: Request<Incoming>,
+) -> Response<Reply> {
     let (head, body) = request.into_parts();
     let shape = judge::model_route(pass.target(), head.uri.path());
+    let body = FromBox::new(&head, body, side);
     let verdict = judge::request(&house.policy, pass, head);
     proceed(house, here, pass.caller(), shape, verdict, body).await
 }
 
 /// A plain `http://` request in absolute form: the same journey without the tunnel.
-async fn plain(house: Arc<House>, here: Arc<BoxHouse>, caller: Caller, request: Request<Incoming>) -> Response<Reply> {
+async fn plain(
+    house: Arc<House>,
+    here: Arc<BoxHouse>,
+    side: SideHandle,
+    caller: Caller,
+    request: Request<Incoming>,
+) -> Response<Reply> {
     let (head, body) = request.into_parts();
+    let body = FromBox::new(&head, body, &side);
     let over = caller.run().over().clone();
     match judge::plain(&house.policy, &caller, head) {
         Ok(verdict) => tokio::select! {
@@ -167,22 +193,22 @@ async fn proceed(
     caller: &Caller,
     shape: Option<Provider>,
     verdict: Verdict<Ruling>,
-    body: Incoming,
+    body: FromBox<'_>,
 ) -> Response<Reply> {
     let Some(place) = here.request_place() else {
-        accept::discard(body);
+        body.discard();
         return record::refuse(&house.ledger, &here.id, Some(caller), &accept::too_many_requests(&here.id));
     };
     let (ruling, line) = match house.ledger.enter(verdict).await {
         Ok(entered) => entered,
         Err(told) => {
-            accept::discard(body);
+            body.discard();
             return record::told(&house.ledger, caller, &told, shape);
         }
     };
     match ruling {
         Ruling::Answer(answer) => {
-            accept::discard(body);
+            body.discard();
             record::answered(caller, &house.vault, &answer, line)
         }
         Ruling::Relay(permit) => {
@@ -190,7 +216,7 @@ async fn proceed(
             let outbound = match inject::inject(&house.vault, permit) {
                 Ok(outbound) => outbound,
                 Err(told) => {
-                    accept::discard(body);
+                    body.discard();
                     return record::refused_after(&house.ledger, caller, line, &told, shape);
                 }
             };

@@ -26,7 +26,7 @@ pub struct Limits {
     pub head_deadline: Duration,
     /// For a TLS handshake with the box or with the upstream.
     pub tls_deadline: Duration,
-    /// For the next request inside a tunnel to begin.
+    /// How long a connection may be silent between two requests.
     pub idle_tunnel: Duration,
     /// From the first byte of the request to the head of the answer.
     pub response_head_deadline: Duration,

@@ -1,6 +1,7 @@
 //! Accept: a connection at a door, within its limits, and a head that comes in time.
 
-pub mod pace;
+pub mod side;
+pub mod exchange;
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -25,6 +26,8 @@ use crate::drain::Drain;
 use crate::files::{self, FileError};
 use crate::house::{BoxHouse, House};
 use crate::refusal::{Reason, Refusal, Told};
+
+use side::{Side, SideHandle, Waits};
 
 /// The socket of one box. The folder that holds it is the lock; the socket itself is open to all who reach it.
 pub struct DoorListener {
@@ -126,22 +129,20 @@ pub async fn next(door: &DoorListener, house: &House, here: &BoxHouse) -> Result
 #[must_use]
 pub fn http(limits: &Limits) -> http1::Builder {
     let mut http = http1::Builder::new();
+    // The head's deadline is kept by `side`: hyper's own ends silent connections too, and says nothing.
     http.timer(TokioTimer::new())
-        .header_read_timeout(limits.head_deadline)
+        .header_read_timeout(None)
         .max_buf_size(limits.head_bytes.max(8192))
+        .max_header_size(limits.head_bytes)
         .max_headers(limits.head_headers)
         .half_close(false)
         .preserve_header_case(true);
     http
 }
 
-/// The same inside a tunnel, where [`pace::Paced`] times the heads: agents keep one connection open between their
-/// turns, and what hyper times begins with the wait for the first byte.
-#[must_use]
-pub fn http_inside(limits: &Limits) -> http1::Builder {
-    let mut http = http(limits);
-    http.header_read_timeout(limits.idle_tunnel);
-    http
+/// A box's stream, watched as the limits say. `prompt`: its first head must begin at once.
+pub fn watched<S>(stream: S, limits: &Limits, prompt: bool) -> (Side<S>, SideHandle) {
+    Side::new(stream, Waits { silence: limits.idle_tunnel, head: limits.head_deadline }, prompt)
 }
 
 /// Reads what the box still sends of a body that nobody wants and throws it away, within bounds, so that the box gets
@@ -168,7 +169,7 @@ async fn swallow(mut body: Incoming) {
 ///
 /// # Errors
 /// The refusal to record when the head was malformed, too long or late. A client that went away is no refusal.
-pub async fn until<C: Gentle>(connection: C, drain: Drain) -> Result<(), Told> {
+pub async fn until<C: Gentle>(connection: C, drain: Drain, side: &SideHandle) -> Result<(), Told> {
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -177,6 +178,10 @@ pub async fn until<C: Gentle>(connection: C, drain: Drain) -> Result<(), Told> {
             connection.await
         }
     };
+    if side.was_late() {
+        let outside = "the request head did not come in time";
+        return Err(Told::new(None, Refusal::new(Reason::HeadLate, outside, "a head was not whole in time")));
+    }
     match ended {
         Ok(()) => Ok(()),
         Err(error) => broken(&error).map_or(Ok(()), Err),
@@ -228,13 +233,8 @@ pub fn too_many_requests(box_id: &BoxId) -> Told {
 }
 
 fn broken(error: &hyper::Error) -> Option<Told> {
-    let timed_out = std::error::Error::source(error)
-        .and_then(|cause| cause.downcast_ref::<io::Error>())
-        .is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut);
     let (reason, outside) = if error.is_parse_too_large() {
         (Reason::HeadTooLarge, "the request head is too long")
-    } else if error.is_timeout() || timed_out {
-        (Reason::HeadLate, "the request head did not come in time")
     } else if error.is_parse() {
         (Reason::BadRequest, "the request is not well-formed HTTP/1.1")
     } else {

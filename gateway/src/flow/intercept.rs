@@ -77,8 +77,11 @@ pub async fn tell(
 pub async fn say(outside: Outside, limits: &Limits) {
     let Outside { told, stream } = outside;
     let told = &told;
+    let (stream, side) = accept::watched(stream, limits, false);
+    let side = &side;
     let service = service_fn(move |request: Request<Incoming>| async move {
-        Ok::<Response<Full<Bytes>>, Infallible>(refused(told, &request))
+        let exchange = side.begin(request.method());
+        Ok::<_, Infallible>(exchange.answered(refused(told, &request)))
     });
     let served = pin!(accept::http(limits).serve_connection(TokioIo::new(stream), service));
     // The box has its answer; how the connection ends is of no matter.

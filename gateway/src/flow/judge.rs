@@ -86,7 +86,10 @@ impl Answer {
 /// # Errors
 /// A malformed authority: it is refused at CONNECT itself, since there is nowhere to go.
 pub fn target<B>(request: &Request<B>) -> Result<Target, Told> {
-    let authority = request.uri().authority().map_or("", |authority| authority.as_str());
+    // `http` also takes an absolute address here, and drops what stands around the authority.
+    let uri = request.uri();
+    let is_alone = uri.scheme().is_none() && uri.path_and_query().is_none();
+    let authority = uri.authority().filter(|_| is_alone).map_or("", |authority| authority.as_str());
     Target::from_authority(authority, None).map_err(|fault| {
         Told::new(
             None,
@@ -142,6 +145,9 @@ pub fn plain(policy: &Policy, caller: &Caller, mut head: Parts) -> Result<Verdic
             Reason::BadRequest,
             "only http:// is taken in absolute form; use CONNECT for https".to_owned(),
         ));
+    }
+    if head.headers.get_all(HOST).into_iter().count() != 1 {
+        return Err(told(Reason::BadRequest, "a request needs exactly one Host".to_owned()));
     }
     let target = Target::from_authority(authority.as_str(), Some(Scheme::Http.default_port()))
         .map_err(|fault| told(Reason::BadAuthority, format!("the target is malformed: {fault}")))?;

@@ -2,6 +2,7 @@
 
 mod pool;
 mod upload;
+mod interim;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,6 +14,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::config::Limits;
 use crate::dial::{DialFault, Dialer};
+use crate::flow::accept::exchange::FromBox;
 use crate::flow::identify::Caller;
 use crate::flow::inject::Outbound;
 use crate::hops;
@@ -20,6 +22,7 @@ use crate::policy::Scheme;
 use crate::refusal::{Reason, Refusal, Told};
 use crate::tls::{UpstreamTlsFault, Upstreams as UpstreamTls};
 
+use interim::Gate;
 use pool::{Key, Pool};
 use upload::Upload;
 
@@ -64,7 +67,7 @@ impl Upstreams {
 ///
 /// # Errors
 /// The upstream cannot be reached, is not who it should be, or fails; or it rejects the credential that was injected.
-pub async fn relay(upstreams: &Upstreams, outbound: Outbound, body: Incoming) -> Result<Arrived, Told> {
+pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<'_>) -> Result<Arrived, Told> {
     let key = Key::of(&outbound);
     let target = outbound.target().clone();
     let grant = outbound.grant().name.clone();
@@ -78,8 +81,13 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, body: Incoming) ->
         Some(lease) => (lease, true),
         None => (connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?, false),
     };
-    let sent = Arc::new(AtomicU64::new(0));
-    let mut request = Request::from_parts(outbound.into_head(), Upload::new(body, Arc::clone(&sent)));
+    let (body, side) = (from_box.body, from_box.side);
+    let head = outbound.into_head();
+    let (gate, word) = Gate::of(&head.headers).unzip();
+    let upload = Upload::new(body, gate);
+    let sent = Arc::clone(&upload.progress().sent);
+    let mut request = Request::from_parts(head, upload);
+    interim::listen(&mut request, side, word.clone());
     let mut response = loop {
         match tokio::time::timeout(upstreams.head_deadline, lease.send(request)).await {
             Ok(Ok(response)) => break response,
@@ -90,11 +98,15 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, body: Incoming) ->
                     kept = false;
                     lease = connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?;
                 }
-                Some(_) | None => return Err(told(no_answer(error.error()))),
+                Some(_) | None => return Err(told(no_answer(error.error(), &way))),
             },
             Err(_) => return Err(told(late())),
         }
     };
+    if let Some(word) = word {
+        word.answered();
+    }
+    side.hinted().await;
     timings.push(("head", begun.elapsed()));
     look_at(&response, !injected.is_empty()).map_err(&told)?;
     hops::strip_answer(response.headers_mut());
@@ -152,7 +164,15 @@ async fn connect(
     upstreams.pool.open(key.clone(), stream, over).await.map_err(|error| failed(&error))
 }
 
-fn no_answer(error: &hyper::Error) -> Refusal {
+/// The run ended, the box's body was no body, or the upstream went away.
+fn no_answer(error: &hyper::Error, way: &Way) -> Refusal {
+    if way.caller.run().over().is_cancelled() {
+        return Refusal::new(Reason::RunOver, "the run is over", "the run ended while the request was under way");
+    }
+    if error.is_user() {
+        let inside = format!("the request body broke off: {error}");
+        return Refusal::new(Reason::BadRequest, "the request body is not well-formed", inside);
+    }
     let inside = format!("upstream: {error}");
     Refusal::new(Reason::UpstreamFailed, "the host closed the connection without an answer", inside)
 }

@@ -219,7 +219,9 @@ impl House {
                 if running.has_ended() { Some(false) } else { healthz(&door).ok().map(|_| true) }
             });
             if !matches!(ready, Ok(true)) {
-                bail!("the gateway did not get ready at box {id}: {}", running.stderr());
+                // One that ended has said all that it had to say only when its pipes are read to the end.
+                let said = if running.has_ended() { running.wait(END)?.stderr } else { running.stderr() };
+                bail!("the gateway did not get ready at box {id}: {said}");
             }
         }
         self.running = Some(running);

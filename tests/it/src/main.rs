@@ -13,6 +13,7 @@ mod house;
 mod slow;
 mod trust;
 mod attack2;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -34,5 +35,5 @@ fn main() -> ExitCode {
         attack2::words::CASES,
         attack2::lives::CASES,
     ];
-    harness::case::run(&modules.concat())
+    harness::case::run(&[modules.concat(), wire::MODULES.concat()].concat())
 }

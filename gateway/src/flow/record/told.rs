@@ -48,7 +48,7 @@ pub fn refused_after(
     let response = answer::response(&told.refusal, shape).map(Reply::Said);
     line.close(Outcome {
         status: Some(response.status().as_u16()),
-        ended: Ended::Failed,
+        ended: if told.refusal.reason() == Reason::RunOver { Ended::Cut } else { Ended::Failed },
         reason: Some(told.refusal.reason()),
         inside: Some(told.refusal.inside().to_owned()),
         ..Outcome::default()

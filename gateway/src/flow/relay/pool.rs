@@ -12,13 +12,13 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::flow::inject::Outbound;
 use crate::host::Target;
 use crate::policy::{GrantName, Scheme};
 
-use super::upload::Upload;
+use super::upload::{Progress, Upload};
 
 /// Who may share a connection. The grant stands for its credential, its roots and its address.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -44,14 +44,18 @@ struct Shared {
 
 struct Idle {
     sender: SendRequest<Upload>,
+    alive: DropGuard,
     since: Instant,
 }
 
 /// A connection in use by one request. Dropped, it closes; given back, it serves the next.
 pub struct Lease {
     sender: SendRequest<Upload>,
+    /// Dropped, it ends the connection, whatever is still under way on it.
+    alive: DropGuard,
     key: Key,
     shared: Arc<Shared>,
+    upload: Option<Arc<Progress>>,
 }
 
 impl Key {
@@ -77,14 +81,20 @@ impl Pool {
         let mut found = None;
         while let Some(candidate) = waiting.pop() {
             if candidate.sender.is_ready() && candidate.since.elapsed() < self.shared.idle_life {
-                found = Some(candidate.sender);
+                found = Some((candidate.sender, candidate.alive));
                 break;
             }
         }
         if waiting.is_empty() {
             idle.remove(key);
         }
-        found.map(|sender| Lease { sender, key: key.clone(), shared: Arc::clone(&self.shared) })
+        found.map(|(sender, alive)| Lease {
+            sender,
+            alive,
+            key: key.clone(),
+            shared: Arc::clone(&self.shared),
+            upload: None,
+        })
     }
 
     /// Speaks HTTP/1.1 on a fresh connection. It ends with the run that opened it.
@@ -98,9 +108,11 @@ impl Pool {
             .max_buf_size(512 * 1024)
             .handshake(TokioIo::new(stream))
             .await?;
+        let gone = over.child_token();
+        let alive = gone.clone().drop_guard();
         tokio::spawn(async move {
             tokio::select! {
-                () = over.cancelled() => {}
+                () = gone.cancelled() => {}
                 ended = connection => {
                     if let Err(error) = ended {
                         tracing::debug!(%error, "an upstream connection ended");
@@ -108,7 +120,7 @@ impl Pool {
                 }
             }
         });
-        Ok(Lease { sender, key, shared: Arc::clone(&self.shared) })
+        Ok(Lease { sender, alive, key, shared: Arc::clone(&self.shared), upload: None })
     }
 }
 
@@ -120,13 +132,15 @@ impl Lease {
     ) -> Result<Response<Incoming>, TrySendError<Request<Upload>>> {
         // A connection that was just opened needs a moment until it takes a request; a closed one says so on sending.
         let _ = self.sender.ready().await;
+        self.upload = Some(request.body().progress());
         self.sender.try_send_request(request).await
     }
 
     /// The answer is whole: the connection may serve another request of the same box, grant and target.
     pub fn give_back(self) {
-        let Self { sender, key, shared } = self;
-        if sender.is_closed() {
+        let Self { sender, alive, key, shared, upload } = self;
+        // One that was answered before its body was sent can take no other request.
+        if sender.is_closed() || !upload.is_none_or(|upload| upload.is_whole()) {
             return;
         }
         let mut idle = shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +156,7 @@ impl Lease {
         }
         let waiting = idle.entry(key).or_default();
         if waiting.len() < shared.per_key {
-            waiting.push(Idle { sender, since: Instant::now() });
+            waiting.push(Idle { sender, alive, since: Instant::now() });
         }
     }
 }

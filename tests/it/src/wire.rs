@@ -1,0 +1,28 @@
+//! Faults that others met on the wire, one case each, named for the fault.
+
+mod base;
+mod credentials;
+mod hosts;
+mod framing;
+mod identity;
+mod certificates;
+mod leaves;
+mod streaming;
+mod bodies;
+mod limits;
+mod house;
+
+use harness::Case;
+
+pub(crate) const MODULES: [&[Case]; 10] = [
+    credentials::CASES,
+    hosts::CASES,
+    framing::CASES,
+    identity::CASES,
+    certificates::CASES,
+    leaves::CASES,
+    streaming::CASES,
+    bodies::CASES,
+    limits::CASES,
+    house::CASES,
+];
