@@ -62,6 +62,16 @@ pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
     deed("create folder", path, DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path))
 }
 
+/// Locks a folder against other processes for as long as the value lives. `None`: another has it.
+pub fn lock_folder(path: &Path) -> Result<Option<File>, FileError> {
+    let folder = deed("open", path, File::open(path))?;
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(fs::TryLockError::WouldBlock) => Ok(None),
+        Err(fs::TryLockError::Error(source)) => deed("lock", path, Err(source)),
+    }
+}
+
 /// Reads a whole file, or fails where it is longer than `limit` bytes.
 pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = deed("open", path, File::open(path))?;

@@ -78,7 +78,10 @@ async fn at_the_door(
     match identify::knock(&house.runs, &here.id, &request) {
         Knock::Health => record::identity(&house, &here.id),
         Knock::Claim => claim::begin(house, here, request).await.map(Reply::Said),
-        Knock::Nobody(told) => record::refuse(&house.ledger, &here.id, None, &told),
+        Knock::Nobody(told) => {
+            house.runs.intruded(&here.id);
+            record::refuse(&house.ledger, &here.id, None, &told)
+        }
         Knock::Caller(caller) if request.method() == Method::CONNECT => connect(house, here, caller, request).await,
         Knock::Caller(caller) => plain(house, here, side, caller, request).await,
     }
@@ -97,6 +100,9 @@ async fn connect(
         Err(told) => return record::refuse(&house.ledger, &here.id, Some(&caller), &told),
     };
     let passed = house.ledger.enter(judge::door(&house.policy, caller.clone(), target)).await;
+    if let Err(told) = &passed {
+        record::count(&caller, told);
+    }
     let upgraded = hyper::upgrade::on(request);
     tokio::spawn(async move {
         let _held = house.drain.hold();

@@ -1,6 +1,7 @@
 //! The house: what all connections share, built once from a configuration and never changed.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct House {
     /// Places for all connections of all boxes.
     pub connections: Arc<Semaphore>,
     pub boxes: Vec<Arc<BoxHouse>>,
+    /// Held as long as the house stands: two gateways on one state would each think that the doors are theirs.
+    _state: File,
 }
 
 /// What the house knows of one box.
@@ -54,6 +57,8 @@ pub struct BoxHouse {
 pub enum HouseFault {
     #[error("make the state folder")]
     State(#[source] FileError),
+    #[error("another gateway uses the state folder {state}; stop it, or give this house a `state` of its own")]
+    Taken { state: PathBuf },
     #[error(transparent)]
     Ca(#[from] CaError),
     #[error("read the secrets:\n{}", lines(.0))]
@@ -76,6 +81,9 @@ impl House {
     pub fn build(config: Config) -> Result<(Arc<Self>, Vec<DoorListener>), HouseFault> {
         let Config { base: _, state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy } = config;
         files::create_private_dir(&state).map_err(HouseFault::State)?;
+        let Some(held) = files::lock_folder(&state).map_err(HouseFault::State)? else {
+            return Err(HouseFault::Taken { state });
+        };
         let ca = Arc::new(Ca::open_or_make(&state.join("ca"))?);
         let vault = Vault::open(secrets).map_err(HouseFault::Vault)?;
         let ledger_file = ledger.file.clone();
@@ -101,6 +109,7 @@ impl House {
             connections: Arc::new(Semaphore::new(limits.connections_total)),
             boxes: boxes.into_iter().map(|of| Arc::new(BoxHouse::new(of, &limits))).collect(),
             limits,
+            _state: held,
         };
         Ok((Arc::new(house), doors))
     }

@@ -147,6 +147,10 @@ async fn release(house: &House, name: &str) -> Response<Full<Bytes>> {
     if !house.boxes.iter().any(|of| of.id == box_id) {
         return reply(StatusCode::NOT_FOUND, &json!({ "error": format!("there is no box {box_id} in this house") }));
     }
+    let not_shut = || reply(StatusCode::CONFLICT, &json!({ "error": format!("the door of box {box_id} is not shut") }));
+    if !house.runs.is_shut(&box_id) {
+        return not_shut();
+    }
     // Written down first: a door that opens unrecorded would be worse than one that stays shut.
     let entry = Entry::new(Kind::Released).box_id(&box_id);
     if let Err(error) = house.ledger.note(entry).await {
@@ -157,7 +161,7 @@ async fn release(house: &House, name: &str) -> Response<Full<Bytes>> {
     }
     match house.runs.release(&box_id) {
         Ok(Some(run)) => reply(StatusCode::OK, &json!({ "released": box_id, "run": run })),
-        Ok(None) => reply(StatusCode::CONFLICT, &json!({ "error": format!("the door of box {box_id} is not shut") })),
+        Ok(None) => not_shut(),
         Err(fault) => reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "error": fault.to_string() })),
     }
 }

@@ -6,7 +6,6 @@ mod verdict;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use mint::{Ask, Minted};
 pub use record::{LiveRun, RecordFault, RunKind, RunRecord, RunState};
+
+use verdict::Evidence;
 
 /// Every door of the house and what holds it.
 pub struct Runs {
@@ -38,9 +39,7 @@ pub struct Run {
     token_digest: [u8; 32],
     cut_at: Option<Instant>,
     over: CancellationToken,
-    refusals: AtomicU64,
-    requests: AtomicU64,
-    ceiling_reached: AtomicBool,
+    evidence: Evidence,
 }
 
 /// What a door is in. The edges between these are the methods of [`Runs`].
@@ -88,9 +87,8 @@ impl Runs {
     /// The folder cannot be made or read, or a record in it is damaged: a run is never forgotten silently.
     pub fn open(folder: &Path, boxes: &[BoxId]) -> Result<Self, RecordFault> {
         let mut doors: HashMap<BoxId, Door> = boxes.iter().map(|id| (id.clone(), Door::Free)).collect();
-        for live in record::read_live(folder)? {
-            let shut = live.shut;
-            let run = Arc::new(Run::from_live(live));
+        for (live, shut) in record::read_live(folder)? {
+            let run = Arc::new(Run::from_live(live, folder));
             // A box that was taken out of the configuration has no door any more, so nothing to hold.
             if let Some(door) = doors.get_mut(&run.box_id) {
                 *door = if shut { Door::Shut(run) } else { Door::Waiting(run) };
@@ -113,11 +111,22 @@ impl Runs {
         if let Some(taken) = door.taken() {
             return Err(ClaimError::Taken(taken));
         }
-        let Minted { run, token } = mint::run(ask);
-        record::write_live(&self.folder, &run.to_live(false)).map_err(ClaimError::Record)?;
+        let Minted { run, token } = mint::run(ask, &self.folder);
+        record::write_live(&self.folder, &run.to_live()).map_err(ClaimError::Record)?;
         let run = Arc::new(run);
         *door = Door::Held(Arc::clone(&run));
         Ok((run, token))
+    }
+
+    /// The run that this token could take up now. It stays as it is.
+    ///
+    /// # Errors
+    /// As [`Runs::reattach`].
+    pub fn reattachable(&self, box_id: &BoxId, token: &RunToken) -> Result<RunId, Taken> {
+        match self.lock().get(box_id) {
+            Some(Door::Waiting(run)) if run.may_be_taken_up_with(token) => Ok(run.id.clone()),
+            _ => Err(Taken { reason: ClaimReason::NothingToReattach, run: None, since: None }),
+        }
     }
 
     /// Waiting → held, for the one who knows the run's token.
@@ -130,7 +139,7 @@ impl Runs {
         match doors.get_mut(box_id) {
             Some(door @ Door::Waiting(_)) => {
                 let Door::Waiting(run) = &*door else { return Err(refused) };
-                if run.token_digest != digest(token) || run.over.is_cancelled() {
+                if !run.may_be_taken_up_with(token) {
                     return Err(refused);
                 }
                 let run = Arc::clone(run);
@@ -153,15 +162,18 @@ impl Runs {
         }
     }
 
-    /// Held or waiting → free: the run ended and its verdict stands.
+    /// Held or waiting → free: the run ended and its verdict stands. The door is held until the disk knows it, so that
+    /// the record of the next run cannot be mistaken for this one's.
     ///
     /// # Errors
-    /// The record cannot be written. The door is free all the same and the token dead.
+    /// A record cannot be written or removed. The door is free all the same and the token dead.
     pub fn end(&self, run: &Arc<Run>, record: &RunRecord) -> Result<(), RecordFault> {
         run.over.cancel();
+        let written = record::write_ended(&self.folder, record);
+        // Also when that failed: what is left here would bring the run and its token back at the next start.
+        let removed = record::remove_live(&self.folder, &run.box_id, &run.id);
         self.leave(run, Door::Free);
-        record::write_ended(&self.folder, record)?;
-        record::remove_live(&self.folder, &run.box_id)
+        written.and(removed)
     }
 
     /// Held or waiting → free or shut: the claim broke and no report came.
@@ -169,17 +181,22 @@ impl Runs {
     /// # Errors
     /// The record cannot be written. The door is as returned all the same, and the token dead.
     pub fn lose(&self, run: &Arc<Run>, record: &RunRecord) -> (AfterLoss, Result<(), RecordFault>) {
-        run.over.cancel();
         if run.namespace_init {
-            self.leave(run, Door::Free);
-            let written =
-                record::write_ended(&self.folder, record).and_then(|()| record::remove_live(&self.folder, &run.box_id));
-            return (AfterLoss::Freed, written);
+            return (AfterLoss::Freed, self.end(run, record));
         }
+        run.over.cancel();
+        let written = record::write_ended(&self.folder, record);
+        let shut = record::shut_live(&self.folder, &run.box_id);
         self.leave(run, Door::Shut(Arc::clone(run)));
-        let written = record::write_ended(&self.folder, record)
-            .and_then(|()| record::write_live(&self.folder, &run.to_live(true)));
-        (AfterLoss::Shut, written)
+        (AfterLoss::Shut, written.and(shut))
+    }
+
+    /// Somebody without the token of the run that holds this door knocked at it: it counts against that run.
+    pub fn intruded(&self, box_id: &BoxId) {
+        match self.lock().get(box_id) {
+            Some(Door::Held(run) | Door::Waiting(run)) => run.count_intrusion(),
+            Some(Door::Free | Door::Shut(_)) | None => {}
+        }
     }
 
     /// Shut → free, by an operator. `None` when the door was not shut.
@@ -191,7 +208,7 @@ impl Runs {
         let Some(door) = doors.get_mut(box_id) else { return Ok(None) };
         let Door::Shut(run) = &*door else { return Ok(None) };
         let id = run.id.clone();
-        record::remove_live(&self.folder, box_id)?;
+        record::remove_live(&self.folder, box_id, &id)?;
         *door = Door::Free;
         Ok(Some(id))
     }
@@ -208,8 +225,7 @@ impl Runs {
     /// Takes up what an earlier gateway had counted of a waiting run.
     pub fn counted(&self, run: &RunId, requests: u64, refusals: u64) {
         for waiting in self.waiting().iter().filter(|waiting| waiting.id == *run) {
-            waiting.requests.fetch_max(requests, Ordering::Relaxed);
-            waiting.refusals.fetch_max(refusals, Ordering::Relaxed);
+            waiting.had_counted(requests, refusals);
         }
     }
 
@@ -223,6 +239,11 @@ impl Runs {
     #[must_use]
     pub fn door_taken(&self, box_id: &BoxId) -> Option<Taken> {
         self.lock().get(box_id).and_then(Door::taken)
+    }
+
+    #[must_use]
+    pub fn is_shut(&self, box_id: &BoxId) -> bool {
+        matches!(self.lock().get(box_id), Some(Door::Shut(_)))
     }
 
     /// Every door, in the order of their boxes' names.
@@ -306,27 +327,9 @@ impl Run {
         self.cut_at
     }
 
-    /// The house's own evidence that the run was cut at its ceiling.
-    pub fn reached_ceiling(&self) {
-        self.ceiling_reached.store(true, Ordering::Release);
-    }
-
-    /// One more policy refusal that counts against the run.
-    pub fn count_refusal(&self) {
-        self.refusals.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One more request let through.
-    pub fn count_request(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub fn refusals(&self) -> u64 {
-        self.refusals.load(Ordering::Relaxed)
-    }
-
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
+    /// One that is over can still report, if it was cut at its ceiling while nobody held its claim.
+    fn may_be_taken_up_with(&self, token: &RunToken) -> bool {
+        self.token_digest == digest(token) && (!self.over.is_cancelled() || self.is_past_ceiling())
     }
 
     /// The sentinels of this run for one provider.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -43,7 +43,7 @@ impl ServeFault {
             | Self::Operator(
                 OperatorFault::Bind { .. } | OperatorFault::NoSocket { .. } | OperatorFault::Mode { .. },
             ) => Exit::CannotCreate,
-            Self::House(HouseFault::Ca(_) | HouseFault::Ledger(_) | HouseFault::Count(_) | HouseFault::Runs(_))
+            Self::House(HouseFault::Taken { .. } | HouseFault::Ca(_) | HouseFault::Ledger(_) | HouseFault::Count(_) | HouseFault::Runs(_))
             | Self::Operator(OperatorFault::Answered { .. })
             | Self::Ledger(_) => Exit::Unavailable,
             Self::Runtime(_) | Self::Signals(_) => Exit::Internal,
@@ -58,6 +58,7 @@ impl ServeFault {
 pub fn run(path: &Path) -> Result<(), ServeFault> {
     close_to_others();
     let config = config::load(path).map_err(ServeFault::Config)?;
+    descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeFault::Runtime)?;
     runtime.block_on(serve(config))
 }
@@ -109,19 +110,30 @@ fn open(house: &Arc<House>, doors: Vec<DoorListener>, operator: OperatorListener
         .map(|(here, door)| tokio::spawn(flow::door(Arc::clone(house), Arc::clone(here), door)))
         .collect();
     tasks.push(tokio::spawn(operator::serve(Arc::clone(house), operator)));
-    tasks.push(tokio::spawn(reattach(Arc::clone(house), house.limits.reattach)));
+    // Runs of an earlier gateway have this long, counted from listening, to take up their claims again.
+    for run in house.runs.waiting() {
+        tasks.push(tokio::spawn(claim::until_taken_up(Arc::clone(house), run, house.limits.reattach)));
+    }
     tasks
 }
 
-/// Runs of an earlier gateway have this long, counted from listening, to take up their claims again.
-async fn reattach(house: Arc<House>, limit: Duration) {
-    let waiting = house.runs.waiting();
-    if waiting.is_empty() {
-        return;
-    }
-    tokio::time::sleep(limit).await;
-    for run in waiting {
-        claim::lose_if_still_waiting(&house, &run).await;
+/// Each connection of a box takes up to three descriptors. The usual soft limit of 1024 is for programs that use
+/// `select`; with it one box could take what another needs.
+fn descriptors() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        let wanted = soft.max(DESCRIPTORS.min(hard));
+        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).map(|()| wanted)
+    });
+    match raised {
+        Ok(limit) if limit < DESCRIPTORS => {
+            tracing::warn!(
+                limit,
+                wanted = DESCRIPTORS,
+                "the hard limit of open files is low: boxes may take them from each other"
+            );
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "raise the limit of open files"),
     }
 }
 
@@ -132,3 +144,6 @@ async fn record_start(house: &House) -> Result<(), ServeFault> {
         .fact("boxes", house.boxes.len());
     house.ledger.note(entry).await.map(drop).map_err(ServeFault::Ledger)
 }
+
+/// Three for each of `connections_total`, and some.
+const DESCRIPTORS: u64 = 3 * 8192 + 1024;

@@ -20,7 +20,7 @@ use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
 use crate::runs::{Ask, ClaimError, Run, Taken};
 
-pub use settle::{lose_if_still_waiting, record_of};
+pub use settle::{record_of, until_taken_up};
 
 /// Answers `POST /claim`: 101 and the dialogue of the run, or a refusal that says what to do.
 pub async fn begin(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -101,9 +101,10 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
         return Err(refused(ClaimReason::Draining, "the house is going down", "try again when it is back"));
     }
     if let Some(token) = &claim.reattach {
+        // Written first: a run that is taken up and then not recorded would be held by nobody.
+        let id = house.runs.reattachable(&here.id, token).map_err(|taken| occupied(here, taken))?;
+        note(house, Entry::new(Kind::Reattached).box_id(&here.id).run_id(&id)).await?;
         let run = house.runs.reattach(&here.id, token).map_err(|taken| occupied(here, taken))?;
-        let entry = Entry::new(Kind::Reattached).box_id(&here.id).run_id(&run.id);
-        note(house, entry).await?;
         return Ok(Opened { run, token: token.clone(), taken_up: true });
     }
     // Who holds the door comes first: an intruder must not learn what else would have been wrong.
@@ -203,6 +204,10 @@ fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Ful
         | ClaimReason::BadClaim
         | ClaimReason::Draining
         | ClaimReason::LedgerDown => house.ledger.refused(entry()),
+    }
+    // A boxd that wants its run back meets these two without any fault of its box.
+    if !matches!(refused.reason, ClaimReason::Draining | ClaimReason::LedgerDown) {
+        house.runs.intruded(&here.id);
     }
     let body = serde_json::to_vec(&refused).unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(body)));

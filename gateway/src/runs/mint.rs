@@ -1,6 +1,6 @@
 //! Minting: a run's id, its token and its sentinels.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::path::Path;
 use std::time::Duration;
 
 use box_spec::wire::SENTINEL_MARK;
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::record::LiveRun;
+use super::record::{LiveRun, Stain};
+use super::verdict::Evidence;
 use super::{Run, digest};
 
 /// What a run is minted from.
@@ -30,12 +31,14 @@ pub struct Minted {
 }
 
 /// Mints a run that starts now.
-pub(super) fn run(ask: Ask) -> Minted {
+pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
     let Ask { box_id, agent, namespace_init, ceiling, served } = ask;
     let started = Timestamp::now();
     let token = token();
+    let id = run_id(started);
     let run = Run {
-        id: run_id(started),
+        evidence: Evidence::new(0, 0, Stain::of(folder, &id)),
+        id,
         box_id,
         agent,
         namespace_init,
@@ -45,9 +48,6 @@ pub(super) fn run(ask: Ask) -> Minted {
         token_digest: digest(&token),
         cut_at: ceiling.map(|ceiling| Instant::now() + ceiling),
         over: CancellationToken::new(),
-        refusals: AtomicU64::new(0),
-        requests: AtomicU64::new(0),
-        ceiling_reached: AtomicBool::new(false),
     };
     Minted { run, token }
 }
@@ -71,7 +71,7 @@ fn sentinel(provider: Provider, kind: CredentialKind) -> Sentinel {
 
 impl Run {
     /// A run of an earlier gateway. Its ceiling goes on from where it was, by the wall clock.
-    pub(super) fn from_live(live: LiveRun) -> Self {
+    pub(super) fn from_live(live: LiveRun, folder: &Path) -> Self {
         let LiveRun {
             run,
             box_id,
@@ -83,7 +83,6 @@ impl Run {
             token_digest,
             refusals,
             requests,
-            shut: _,
         } = live;
         let ceiling = ceiling_seconds.map(Duration::from_secs);
         let cut_at = ceiling.map(|ceiling| {
@@ -92,6 +91,7 @@ impl Run {
             Instant::now() + ceiling.saturating_sub(gone)
         });
         Self {
+            evidence: Evidence::new(refusals, requests, Stain::of(folder, &run)),
             id: run,
             box_id,
             agent,
@@ -102,13 +102,10 @@ impl Run {
             token_digest,
             cut_at,
             over: CancellationToken::new(),
-            refusals: AtomicU64::new(refusals),
-            requests: AtomicU64::new(requests),
-            ceiling_reached: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn to_live(&self, shut: bool) -> LiveRun {
+    pub(super) fn to_live(&self) -> LiveRun {
         LiveRun {
             run: self.id.clone(),
             box_id: self.box_id.clone(),
@@ -120,7 +117,6 @@ impl Run {
             token_digest: self.token_digest,
             refusals: self.refusals(),
             requests: self.requests(),
-            shut,
         }
     }
 }

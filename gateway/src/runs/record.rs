@@ -1,7 +1,9 @@
-//! Records: what of a run is on disk. `live/BOX.json` while it holds a door, `runs/RUN.json` once it ended.
+//! Records: what of a run is on disk. `live/BOX.json` while it holds a door (`BOX.shut` once it was lost there),
+//! `live/RUN.stained` when somebody else opened its door, `runs/RUN.json` once it ended.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use box_spec::{Agent, BoxId, EndedBy, RunId, RunVerdict, Sentinel, StdoutRecord};
 use jiff::Timestamp;
@@ -23,7 +25,6 @@ pub struct LiveRun {
     pub token_digest: [u8; 32],
     pub refusals: u64,
     pub requests: u64,
-    pub shut: bool,
 }
 
 /// The record of an ended run.
@@ -81,7 +82,36 @@ pub enum RecordFault {
     Remove { path: PathBuf, source: io::Error },
 }
 
-pub(super) fn read_live(folder: &Path) -> Result<Vec<LiveRun>, RecordFault> {
+/// A mark on disk that somebody else opened a run's door, made once, so that a restart does not wash it off.
+pub(super) struct Stain {
+    path: PathBuf,
+    set: AtomicBool,
+}
+
+impl Stain {
+    /// That of an earlier gateway, or none yet.
+    pub(super) fn of(folder: &Path, run: &RunId) -> Self {
+        let path = stain_path(folder, run);
+        let set = AtomicBool::new(path.exists());
+        Self { path, set }
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set(&self) {
+        if self.set.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if let Err(error) = files::append_private(&self.path) {
+            tracing::error!(%error, source = ?std::error::Error::source(&error), "mark a run");
+        }
+    }
+}
+
+/// The runs that hold a door, and whether it is shut.
+pub(super) fn read_live(folder: &Path) -> Result<Vec<(LiveRun, bool)>, RecordFault> {
     for name in [LIVE, ENDED] {
         let path = folder.join(name);
         files::create_private_dir(&path)?;
@@ -91,31 +121,44 @@ pub(super) fn read_live(folder: &Path) -> Result<Vec<LiveRun>, RecordFault> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(&live).map_err(fault)? {
         let path = entry.map_err(fault)?.path();
-        // A temporary file of a write that was cut short was never a record.
-        if path.extension().is_none_or(|ending| ending != "json") {
-            continue;
-        }
+        // A temporary file of a write that was cut short was never a record, and a stain is none.
+        let shut = match path.extension().and_then(|ending| ending.to_str()) {
+            Some(HELD) => false,
+            Some(SHUT) => true,
+            _ => continue,
+        };
         let bytes = std::fs::read(&path).map_err(|source| RecordFault::Read { path: path.clone(), source })?;
-        found.push(serde_json::from_slice(&bytes).map_err(|source| RecordFault::Damaged { path, source })?);
+        let live = serde_json::from_slice(&bytes).map_err(|source| RecordFault::Damaged { path, source })?;
+        found.push((live, shut));
     }
+    // A door that was shut stays shut, whatever else is said of it.
+    found.sort_by_key(|(_, shut)| *shut);
     Ok(found)
 }
 
 pub(super) fn write_live(folder: &Path, live: &LiveRun) -> Result<(), RecordFault> {
-    write(live_path(folder, &live.box_id), live)
+    write(live_path(folder, &live.box_id, HELD), live)
 }
 
 pub(super) fn write_ended(folder: &Path, record: &RunRecord) -> Result<(), RecordFault> {
     write(folder.join(ENDED).join(format!("{}.json", record.run)), record)
 }
 
-pub(super) fn remove_live(folder: &Path, box_id: &BoxId) -> Result<(), RecordFault> {
-    let path = live_path(folder, box_id);
-    match std::fs::remove_file(&path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(RecordFault::Remove { path, source }),
+/// Says on disk that the door is shut. Needs no space: the disk may be full.
+pub(super) fn shut_live(folder: &Path, box_id: &BoxId) -> Result<(), RecordFault> {
+    files::rename(&live_path(folder, box_id, HELD), &live_path(folder, box_id, SHUT))?;
+    Ok(files::sync_folder(&folder.join(LIVE))?)
+}
+
+pub(super) fn remove_live(folder: &Path, box_id: &BoxId, run: &RunId) -> Result<(), RecordFault> {
+    for path in [live_path(folder, box_id, HELD), live_path(folder, box_id, SHUT), stain_path(folder, run)] {
+        match std::fs::remove_file(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(RecordFault::Remove { path, source }),
+        }
     }
+    Ok(())
 }
 
 fn write(path: PathBuf, value: &impl Serialize) -> Result<(), RecordFault> {
@@ -123,9 +166,15 @@ fn write(path: PathBuf, value: &impl Serialize) -> Result<(), RecordFault> {
     Ok(files::write_private(&path, &bytes)?)
 }
 
-fn live_path(folder: &Path, box_id: &BoxId) -> PathBuf {
-    folder.join(LIVE).join(format!("{box_id}.json"))
+fn live_path(folder: &Path, box_id: &BoxId, ending: &str) -> PathBuf {
+    folder.join(LIVE).join(format!("{box_id}.{ending}"))
+}
+
+fn stain_path(folder: &Path, run: &RunId) -> PathBuf {
+    folder.join(LIVE).join(format!("{run}.stained"))
 }
 
 const LIVE: &str = "live";
 const ENDED: &str = "runs";
+const HELD: &str = "json";
+const SHUT: &str = "shut";

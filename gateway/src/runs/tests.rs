@@ -185,7 +185,9 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
         ("silent refusals", false, 2, Some(&attested), report(EndedBy::Exit, 0), Some("2 of its requests")),
     ];
     for (name, ceiling, refusals, attested, report, failed) in table {
-        let run = super::mint::run(ask(true)).run;
+        let folder = tempfile::tempdir().expect("a folder");
+        open(folder.path());
+        let run = super::mint::run(ask(true), folder.path()).run;
         if ceiling {
             run.reached_ceiling();
         }
@@ -198,4 +200,52 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
             (verdict, _) => panic!("{name}: {verdict:?}"),
         }
     }
+}
+
+#[test]
+fn a_knock_by_somebody_else_outlives_the_gateway() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = runs.claim(ask(true)).expect("a run");
+    assert!(run.held_against_it().is_none());
+    runs.intruded(&boxed());
+    assert!(run.held_against_it().is_some());
+    drop(runs);
+    let runs = open(folder.path());
+    let run = runs.reattach(&boxed(), &token).expect("the run");
+    assert!(run.held_against_it().is_some(), "it was forgotten");
+    runs.end(&run, &record(&run)).expect("recorded");
+    let left = std::fs::read_dir(folder.path().join("live")).expect("a listing").count();
+    assert_eq!(left, 0, "nothing is left of an ended run");
+    let (run, _) = runs.claim(ask(true)).expect("a run");
+    assert!(run.held_against_it().is_none(), "the next run is another");
+}
+
+#[test]
+fn a_run_that_could_not_be_recorded_does_not_come_back_with_its_token() {
+    for init in [true, false] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let runs = open(folder.path());
+        let (run, token) = runs.claim(ask(init)).expect("a run");
+        std::fs::remove_dir(folder.path().join("runs")).expect("removed");
+        assert!(runs.lose(&run, &record(&run)).1.is_err(), "the verdict found no place");
+        drop(runs);
+        let runs = open(folder.path());
+        assert!(runs.caller(&boxed(), &token).is_none());
+        assert_eq!(reason(&runs), if init { None } else { Some(ClaimReason::DoorShut) });
+    }
+}
+
+#[test]
+fn a_run_cut_at_its_ceiling_while_nobody_held_it_may_still_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, token) = open(folder.path()).claim(ask(true)).expect("a run");
+    let runs = open(folder.path());
+    let waiting = runs.waiting();
+    waiting[0].cut();
+    assert!(runs.reattach(&boxed(), &token).is_err(), "one that is over is over");
+    assert!(waiting[0].reached_ceiling());
+    assert!(!waiting[0].reached_ceiling(), "no news");
+    assert!(runs.caller(&boxed(), &token).is_none(), "its token opens no tunnel");
+    runs.reattach(&boxed(), &token).expect("the run, for its report");
 }

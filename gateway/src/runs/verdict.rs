@@ -1,20 +1,82 @@
-//! The verdict on a run: the house's own evidence first, then the report, then the refusals.
+//! The verdict on a run: the house's own evidence first, then the report, then what was refused.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use box_spec::{Attestation, EndedBy, Report, RunVerdict};
 
 use super::Run;
+use super::record::Stain;
+
+/// What the house saw of a run that its report cannot talk away.
+pub(super) struct Evidence {
+    refusals: AtomicU64,
+    intrusions: AtomicU64,
+    requests: AtomicU64,
+    ceiling_reached: AtomicBool,
+    /// On disk, that there were intrusions: their lines name no run, so the ledger cannot give them back.
+    stain: Stain,
+}
+
+impl Evidence {
+    pub(super) const fn new(refusals: u64, requests: u64, stain: Stain) -> Self {
+        Self {
+            refusals: AtomicU64::new(refusals),
+            intrusions: AtomicU64::new(0),
+            requests: AtomicU64::new(requests),
+            ceiling_reached: AtomicBool::new(false),
+            stain,
+        }
+    }
+}
 
 impl Run {
+    /// The house's own evidence that the run was cut at its ceiling. Whether this is news.
+    pub fn reached_ceiling(&self) -> bool {
+        !self.evidence.ceiling_reached.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn is_past_ceiling(&self) -> bool {
+        self.evidence.ceiling_reached.load(Ordering::Acquire)
+    }
+
+    /// One more policy refusal that counts against the run.
+    pub fn count_refusal(&self) {
+        self.evidence.refusals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What an earlier gateway counted, as its ledger tells.
+    pub(super) fn had_counted(&self, requests: u64, refusals: u64) {
+        self.evidence.requests.fetch_max(requests, Ordering::Relaxed);
+        self.evidence.refusals.fetch_max(refusals, Ordering::Relaxed);
+    }
+
+    /// Somebody in the box who is not boxd opened the door.
+    pub(super) fn count_intrusion(&self) {
+        self.evidence.intrusions.fetch_add(1, Ordering::Relaxed);
+        self.evidence.stain.set();
+    }
+
+    /// One more request let through.
+    pub fn count_request(&self) {
+        self.evidence.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn refusals(&self) -> u64 {
+        self.evidence.refusals.load(Ordering::Relaxed)
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.evidence.requests.load(Ordering::Relaxed)
+    }
+
     /// What the house makes of a reported run.
     #[must_use]
     pub fn verdict(&self, attested: Option<&Attestation>, report: &Report) -> RunVerdict {
         if attested.is_none() {
             return RunVerdict::Failed("could not run: the box never attested".to_owned());
         }
-        if self.ceiling_reached.load(Ordering::Acquire) || report.ended_by == EndedBy::Ceiling {
+        if self.is_past_ceiling() || report.ended_by == EndedBy::Ceiling {
             return RunVerdict::Failed(ceiling_text(self.ceiling));
         }
         let code = report.exit_code;
@@ -30,13 +92,25 @@ impl Run {
         if code != 0 {
             return RunVerdict::Failed(format!("the agent ended with {code}"));
         }
-        match self.refusals() {
-            0 => RunVerdict::Completed,
-            count => RunVerdict::Failed(format!(
+        self.held_against_it().map_or(RunVerdict::Completed, RunVerdict::Failed)
+    }
+
+    /// What spoils an end that looks good.
+    pub(super) fn held_against_it(&self) -> Option<String> {
+        if self.evidence.stain.is_set() {
+            let times = self.evidence.intrusions.load(Ordering::Relaxed);
+            return Some(format!(
+                "its door was opened by somebody in the box who is not boxd ({times} times since the gateway started); the lines `refused` and `alarm` of box {} show it",
+                self.box_id
+            ));
+        }
+        let count = self.refusals();
+        (count > 0).then(|| {
+            format!(
                 "{count} of its requests were refused by policy; `gateway ledger tail --run {}` shows them",
                 self.id
-            )),
-        }
+            )
+        })
     }
 }
 

@@ -11,6 +11,8 @@ pub enum Need {
     Root,
     /// User, mount, PID and network namespaces.
     Namespaces,
+    /// Mounting a file system where the tests run.
+    Mounts,
     Gateway,
     /// The static boxd.
     Boxd,
@@ -32,6 +34,7 @@ impl Need {
         match self {
             Self::Root => (!nix::unistd::Uid::effective().is_root()).then(|| "needs root".to_owned()),
             Self::Namespaces => (!namespaces()).then(|| "this machine allows no user namespaces".to_owned()),
+            Self::Mounts => (!mounts()).then(|| "this machine allows no mounts".to_owned()),
             Self::Gateway => Tools::gateway().err().map(|fault| fault.to_string()),
             Self::Boxd => Tools::boxd().err().map(|fault| fault.to_string()),
             Self::Agent => Tools::claude().err().map(|fault| fault.to_string()),
@@ -50,6 +53,16 @@ fn namespaces() -> bool {
     *ALLOWED.get_or_init(|| {
         let mut tried = Command::new("unshare");
         tried.args(["--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "true"]);
+        tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        tried.status().is_ok_and(|status| status.success())
+    })
+}
+
+fn mounts() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    *ALLOWED.get_or_init(|| {
+        let mut tried = Command::new("unshare");
+        tried.args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
         tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         tried.status().is_ok_and(|status| status.success())
     })

@@ -14,6 +14,8 @@ mod slow;
 mod trust;
 mod attack2;
 mod wire;
+mod crash;
+mod attack;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,15 @@ fn main() -> ExitCode {
         attack2::wire::CASES,
         attack2::words::CASES,
         attack2::lives::CASES,
+        crash::disk::CASES,
+        crash::verify::CASES,
+        crash::kill::CASES,
+        crash::restart::CASES,
+        crash::state::CASES,
+        attack::door::CASES,
+        attack::claim::CASES,
+        attack::flood::CASES,
+        attack::lost::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat()].concat())
 }

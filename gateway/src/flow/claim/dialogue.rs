@@ -29,6 +29,8 @@ struct Dialogue {
     taken_up: bool,
     reader: BufReader<ReadHalf<Io>>,
     writer: WriteHalf<Io>,
+    /// What came of the next line so far: a wait that ends for another reason must not lose it.
+    line: Vec<u8>,
     /// When an answer is due; past it the run is lost.
     due: Option<Instant>,
     cut: bool,
@@ -68,6 +70,7 @@ pub(super) async fn hold(
         taken_up,
         reader: BufReader::new(reader),
         writer,
+        line: Vec::new(),
         cut: false,
     };
     if dialogue.say(&FromHouse::Spec(Box::new(spec))).await {
@@ -144,8 +147,9 @@ impl Dialogue {
             None
         };
         if let Some(which) = which {
-            self.say(&FromHouse::Unproven { which: which.to_owned() }).await;
+            // Settled first: who hears that it did not do may claim again at once.
             settle::unproven(&self.house, &self.run, which).await;
+            self.say(&FromHouse::Unproven { which: which.to_owned() }).await;
             return false;
         }
         let entry = Entry::new(Kind::Attested)
@@ -154,8 +158,8 @@ impl Dialogue {
             .fact("attestation", serde_json::to_value(&attestation).unwrap_or_default());
         if let Err(error) = self.house.ledger.note(entry).await {
             tracing::error!(%error, "record an attestation");
-            self.say(&FromHouse::Unproven { which: "the house's ledger cannot be written".to_owned() }).await;
             settle::unproven(&self.house, &self.run, "the ledger could not be written").await;
+            self.say(&FromHouse::Unproven { which: "the house's ledger cannot be written".to_owned() }).await;
             return false;
         }
         self.attested = Some(attestation);
@@ -165,13 +169,8 @@ impl Dialogue {
 
     async fn cut_at_the_ceiling(&mut self) {
         self.cut = true;
-        self.run.reached_ceiling();
-        self.run.cut();
         self.due = Some(Instant::now() + self.house.limits.report_deadline + AGENT_GRACE);
-        let entry = Entry::new(Kind::Cut).box_id(&self.here.id).run_id(&self.run.id).fact("ended_by", "ceiling");
-        if let Err(error) = self.house.ledger.note(entry).await {
-            tracing::error!(%error, run = %self.run.id, "record the cut of a run");
-        }
+        settle::cut(&self.house, &self.run).await;
         self.say(&FromHouse::Cut { ended_by: EndedBy::Ceiling }).await;
     }
 
@@ -193,20 +192,19 @@ impl Dialogue {
 
     async fn next(&mut self) -> Next {
         let cut_at = if self.cut { None } else { self.run.cut_at() };
-        let mut line = Vec::new();
-        let read = (&mut self.reader).take(LINE_LIMIT as u64);
-        let mut read = std::pin::pin!(read);
-        tokio::select! {
-            () = at(cut_at) => Next::CutNow,
-            () = at(self.due) => Next::Gone("the box did not answer in time"),
-            () = self.house.drain.started() => Next::Draining,
-            got = read.read_until(b'\n', &mut line) => match got {
-                Ok(0) => Next::Gone("the claim broke and no report came"),
-                Err(_) => Next::Gone("the claim broke and no report came"),
-                Ok(_) if line.last() != Some(&b'\n') && line.len() < LINE_LIMIT => Next::Gone("the claim broke and no report came"),
-                Ok(_) => serde_json::from_slice(&line).map_or(Next::NotUnderstood, Next::Said),
-            },
+        let room = LINE_LIMIT.saturating_sub(self.line.len()) as u64;
+        let mut reader = (&mut self.reader).take(room);
+        let read = tokio::select! {
+            () = at(cut_at) => return Next::CutNow,
+            () = at(self.due) => return Next::Gone("the box did not answer in time"),
+            () = self.house.drain.started() => return Next::Draining,
+            read = reader.read_until(b'\n', &mut self.line) => read,
+        };
+        let line = std::mem::take(&mut self.line);
+        if read.is_err() || line.last() != Some(&b'\n') && line.len() < LINE_LIMIT {
+            return Next::Gone("the claim broke and no report came");
         }
+        serde_json::from_slice(&line).map_or(Next::NotUnderstood, Next::Said)
     }
 
     async fn say(&mut self, message: &FromHouse) -> bool {

@@ -1,9 +1,11 @@
 //! How a run ends: reported, unproven, abandoned or lost. Each way has a line, a record, and a dead token.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use box_spec::{Attestation, Report, RunVerdict, Settled};
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::house::House;
 use crate::ledger::{Entry, Kind, Receipt};
@@ -82,10 +84,32 @@ pub(super) async fn lost(house: &House, run: &Arc<Run>, attested: Option<&Attest
     tracing::warn!(run = %run.id, r#box = %run.box_id, door, why, "a run was lost");
 }
 
-/// After a restart: a run that nobody took up again in time.
-pub async fn lose_if_still_waiting(house: &House, run: &Arc<Run>) {
-    if house.runs.waits(run) {
-        lost(house, run, None, "the house restarted and the box did not come back in time").await;
+/// After a restart: cuts a run that reaches its ceiling before its boxd is back, and loses one that it never came back for.
+pub async fn until_taken_up(house: Arc<House>, run: Arc<Run>, limit: Duration) {
+    let end = Instant::now() + limit;
+    if let Some(at) = run.cut_at().filter(|at| *at < end) {
+        tokio::time::sleep_until(at).await;
+        if house.runs.waits(&run) {
+            cut(&house, &run).await;
+        }
+    }
+    tokio::select! {
+        () = house.drain.started() => {}
+        () = tokio::time::sleep_until(end) => {
+            if house.runs.waits(&run) {
+                lost(&house, &run, None, "the house restarted and the box did not come back in time").await;
+            }
+        }
+    }
+}
+
+/// The ceiling: the token is dead and everything open is cut before the line is written.
+pub(super) async fn cut(house: &House, run: &Run) {
+    let is_news = run.reached_ceiling();
+    run.cut();
+    if is_news {
+        let entry = Entry::new(Kind::Cut).box_id(&run.box_id).run_id(&run.id).fact("ended_by", "ceiling");
+        written(house, entry, "record the cut of a run").await;
     }
 }
 
