@@ -1,5 +1,5 @@
 //! Records: what of a run is on disk. `live/BOX.json` while it holds a door (`BOX.shut` once it was lost there),
-//! `live/RUN.stained` when somebody else opened its door, `runs/RUN.json` once it ended.
+//! `live/RUN.stained` when something counts against it, `runs/RUN.json` once it ended.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ pub enum RecordFault {
     Remove { path: PathBuf, source: io::Error },
 }
 
-/// A mark on disk that somebody else opened a run's door, made once, so that a restart does not wash it off.
+/// A mark on disk that something counts against a run, made once, so that a restart does not wash it off.
 pub(super) struct Stain {
     path: PathBuf,
     set: AtomicBool,

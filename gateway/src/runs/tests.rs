@@ -203,22 +203,26 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
 }
 
 #[test]
-fn a_knock_by_somebody_else_outlives_the_gateway() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let runs = open(folder.path());
-    let (run, token) = runs.claim(ask(true)).expect("a run");
-    assert!(run.held_against_it().is_none());
-    runs.intruded(&boxed());
-    assert!(run.held_against_it().is_some());
-    drop(runs);
-    let runs = open(folder.path());
-    let run = runs.reattach(&boxed(), &token).expect("the run");
-    assert!(run.held_against_it().is_some(), "it was forgotten");
-    runs.end(&run, &record(&run)).expect("recorded");
-    let left = std::fs::read_dir(folder.path().join("live")).expect("a listing").count();
-    assert_eq!(left, 0, "nothing is left of an ended run");
-    let (run, _) = runs.claim(ask(true)).expect("a run");
-    assert!(run.held_against_it().is_none(), "the next run is another");
+fn what_counts_against_a_run_outlives_the_gateway_and_not_the_run() {
+    let spoils: [(&str, fn(&Runs, &Run)); 2] =
+        [("a refusal", |_, run| run.count_refusal()), ("a knock by somebody else", |runs, _| runs.intruded(&boxed()))];
+    for (name, spoil) in spoils {
+        let folder = tempfile::tempdir().expect("a folder");
+        let runs = open(folder.path());
+        let (run, token) = runs.claim(ask(true)).expect("a run");
+        assert!(run.held_against_it().is_none());
+        spoil(&runs, &run);
+        assert!(run.held_against_it().is_some(), "{name}");
+        drop(runs);
+        let runs = open(folder.path());
+        let run = runs.reattach(&boxed(), &token).expect("the run");
+        assert!(run.held_against_it().is_some(), "{name} was forgotten");
+        runs.end(&run, &record(&run)).expect("recorded");
+        let left = std::fs::read_dir(folder.path().join("live")).expect("a listing").count();
+        assert_eq!(left, 0, "nothing is left of an ended run");
+        let (run, _) = runs.claim(ask(true)).expect("a run");
+        assert!(run.held_against_it().is_none(), "the next run is another");
+    }
 }
 
 #[test]

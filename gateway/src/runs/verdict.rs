@@ -14,7 +14,8 @@ pub(super) struct Evidence {
     intrusions: AtomicU64,
     requests: AtomicU64,
     ceiling_reached: AtomicBool,
-    /// On disk, that there were intrusions: their lines name no run, so the ledger cannot give them back.
+    /// On disk before the box hears of it, that there was one of either. Their lines in the ledger come a moment later,
+    /// and those of intrusions name no run.
     stain: Stain,
 }
 
@@ -43,6 +44,7 @@ impl Run {
     /// One more policy refusal that counts against the run.
     pub fn count_refusal(&self) {
         self.evidence.refusals.fetch_add(1, Ordering::Relaxed);
+        self.evidence.stain.set();
     }
 
     /// What an earlier gateway counted, as its ledger tells.
@@ -97,20 +99,18 @@ impl Run {
 
     /// What spoils an end that looks good.
     pub(super) fn held_against_it(&self) -> Option<String> {
-        if self.evidence.stain.is_set() {
-            let times = self.evidence.intrusions.load(Ordering::Relaxed);
-            return Some(format!(
-                "its door was opened by somebody in the box who is not boxd ({times} times since the gateway started); the lines `refused` and `alarm` of box {} show it",
+        let shows = format!("`gateway ledger tail --run {}` shows them", self.id);
+        match (self.evidence.intrusions.load(Ordering::Relaxed), self.refusals()) {
+            (0, 0) if self.evidence.stain.is_set() => Some(format!(
+                "before the gateway started again, requests of it were refused, or its door was opened by somebody who is not boxd; {shows}"
+            )),
+            (0, 0) => None,
+            (0, count) => Some(format!("{count} of its requests were refused by policy; {shows}")),
+            (count, _) => Some(format!(
+                "its door was opened {count} times by somebody in the box who is not boxd; the lines `refused` and `alarm` of box {} show it",
                 self.box_id
-            ));
+            )),
         }
-        let count = self.refusals();
-        (count > 0).then(|| {
-            format!(
-                "{count} of its requests were refused by policy; `gateway ledger tail --run {}` shows them",
-                self.id
-            )
-        })
     }
 }
 
