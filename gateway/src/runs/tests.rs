@@ -204,7 +204,8 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
 
 #[test]
 fn what_counts_against_a_run_outlives_the_gateway_and_not_the_run() {
-    let spoils: [(&str, fn(&Runs, &Run)); 2] =
+    type Spoil = fn(&Runs, &Run);
+    let spoils: [(&str, Spoil); 2] =
         [("a refusal", |_, run| run.count_refusal()), ("a knock by somebody else", |runs, _| runs.intruded(&boxed()))];
     for (name, spoil) in spoils {
         let folder = tempfile::tempdir().expect("a folder");
