@@ -43,7 +43,13 @@ impl ServeFault {
             | Self::Operator(
                 OperatorFault::Bind { .. } | OperatorFault::NoSocket { .. } | OperatorFault::Mode { .. },
             ) => Exit::CannotCreate,
-            Self::House(HouseFault::Taken { .. } | HouseFault::Ca(_) | HouseFault::Ledger(_) | HouseFault::Count(_) | HouseFault::Runs(_))
+            Self::House(
+                HouseFault::Taken { .. }
+                | HouseFault::Ca(_)
+                | HouseFault::Ledger(_)
+                | HouseFault::Count(_)
+                | HouseFault::Runs(_),
+            )
             | Self::Operator(OperatorFault::Answered { .. })
             | Self::Ledger(_) => Exit::Unavailable,
             Self::Runtime(_) | Self::Signals(_) => Exit::Internal,

@@ -103,6 +103,14 @@ async fn broken(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, t
     settle::lost(house, run, attested, why).await;
 }
 
+/// The attestation does not do. Where there is an agent already the run is lost, so that the door shuts on what may live on.
+async fn unproven(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, taken_up: bool, which: &str) {
+    if attested.is_none() && !taken_up {
+        return settle::unproven(house, run, which).await;
+    }
+    settle::lost(house, run, attested, &format!("attestation failed: {which}")).await;
+}
+
 impl Dialogue {
     async fn until_the_end(mut self) {
         loop {
@@ -148,7 +156,7 @@ impl Dialogue {
         };
         if let Some(which) = which {
             // Settled first: who hears that it did not do may claim again at once.
-            settle::unproven(&self.house, &self.run, which).await;
+            unproven(&self.house, &self.run, self.attested.as_ref(), self.taken_up, which).await;
             self.say(&FromHouse::Unproven { which: which.to_owned() }).await;
             return false;
         }
@@ -158,7 +166,8 @@ impl Dialogue {
             .fact("attestation", serde_json::to_value(&attestation).unwrap_or_default());
         if let Err(error) = self.house.ledger.note(entry).await {
             tracing::error!(%error, "record an attestation");
-            settle::unproven(&self.house, &self.run, "the ledger could not be written").await;
+            let why = "the ledger could not be written";
+            unproven(&self.house, &self.run, self.attested.as_ref(), self.taken_up, why).await;
             self.say(&FromHouse::Unproven { which: "the house's ledger cannot be written".to_owned() }).await;
             return false;
         }

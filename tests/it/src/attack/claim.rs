@@ -129,9 +129,12 @@ fn unproven() -> Result<()> {
         ensure!(record["verdict"]["failed"].as_str().is_some_and(|why| why.contains(what)), "{record}");
         ensure!(Tunnel::connect(&house.door("one"), claimed.token(), "api.anthropic.com:443").is_err(), "{what}");
     }
-    let mut twice = Claimed::take(&house.door("one"))?;
+    // After the word to go there is an agent, and it may live on.
+    let mut twice = claimed(&house, false)?;
     twice.say(&FromBox::Attest(good))?;
     ensure!(matches!(twice.next(SOON)?, FromHouse::Unproven { .. }), "a second attestation was taken");
+    ensure!(record(&house, twice.spec.run.as_str())?["verdict"]["lost"].is_string());
+    ensure!(state_of(&house, "one")? == "shut", "the door is open to an agent that lives");
     Ok(())
 }
 
@@ -181,7 +184,10 @@ fn slow_attestation(house: &House) -> Result<()> {
     }
     let took = began.elapsed();
     ensure!((29..45).contains(&took.as_secs()), "held for {took:?}");
-    ensure!(record(house, run.as_str())?["verdict"]["lost"].is_string());
+    // There was no word to go, so there was no agent: nothing was lost, and the door is free.
+    let record = record(house, run.as_str())?;
+    ensure!(record["verdict"]["failed"].as_str().is_some_and(|why| why.contains("in time")), "{record}");
+    ensure!(state_of(house, "two")? == "free");
     Ok(())
 }
 
