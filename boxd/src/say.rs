@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::Write;
+
+use crate::screen::Outlet;
 
 /// One line. When standard error is gone there is nobody to tell.
 pub(crate) fn line(text: &dyn Display) {
-    let _ = writeln!(std::io::stderr().lock(), "boxd: {text}");
+    let _ = Outlet::new(std::io::stderr()).write(format!("boxd: {text}\n").as_bytes());
 }
 
 /// A usage error, with its exit code.

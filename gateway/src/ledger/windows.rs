@@ -50,6 +50,16 @@ impl Windows {
             windows.insert(likeness, Window { ends, sample: entry.clone(), repeats: None });
             return Some(entry);
         }
+        // Noise must not hide an alarm: where the windows are full each kind of alarm still has one, whatever its target.
+        if alarm.is_some() {
+            let likeness = Likeness::One { run_id: None, reason, alarm, target: None };
+            if let Some(window) = windows.get_mut(&likeness) {
+                window.count(&entry);
+                return None;
+            }
+            windows.insert(likeness, Window { ends, sample: entry.clone(), repeats: None });
+            return Some(entry);
+        }
         let sample = entry.clone().without_details();
         windows.entry(Likeness::Other).or_insert(Window { ends, sample, repeats: None }).count(&entry);
         None
@@ -98,6 +108,7 @@ mod tests {
 
     use box_spec::BoxId;
 
+    use crate::host::Target;
     use crate::ledger::{Entry, Kind};
     use crate::refusal::Reason;
 
@@ -145,5 +156,21 @@ mod tests {
         let told = windows.ended(start + WINDOW + Duration::from_millis(1));
         assert_eq!(told.len(), 1);
         assert_eq!(text(&told[0])["count"], 1000 - PER_BOX as u64);
+    }
+
+    #[test]
+    fn noise_hides_no_alarm() {
+        let (mut windows, start) = (Windows::default(), Instant::now());
+        let target = |at: u16| Target::from_authority(&format!("h{at}.example:443"), None).expect("a target");
+        for at in 0..1000 {
+            windows.meet(refused("one", Reason::NoGrant).target(&target(at)), start);
+        }
+        let alarms = |code: &'static str| {
+            let alarm = |at| refused("one", Reason::SentinelAstray).target(&target(at)).into_alarm(code);
+            (0..1000).filter_map(|at| windows.meet(alarm(at), start)).collect::<Vec<_>>()
+        };
+        let lines: Vec<_> = ["sentinel-astray", "claim-refused"].into_iter().flat_map(alarms).collect();
+        assert_eq!(lines.iter().map(|line| text(line)["kind"].clone()).collect::<Vec<_>>(), ["alarm", "alarm"]);
+        assert_eq!(text(&lines[0])["target"], "h0.example:443");
     }
 }

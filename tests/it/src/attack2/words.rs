@@ -44,8 +44,10 @@ fn terminal() -> Result<()> {
     let house = house()?;
     let script = format!("printf 'one\\033]0;owned\\007\\302\\2332Jtwo\\n' >&2; echo '{}'", result_event(TRICKS));
     let fakes = FakeAgents::shell(&script)?;
+    let failing = FakeAgents::shell(&script.replace("\"is_error\":false", "\"is_error\":true"))?;
     let plain = BoxRun::new(&house, "one")?.prompt("hi").agents(fakes.folder());
-    for launch in [plain.clone().output("text"), plain.clone(), plain.isolated().output("text")] {
+    let fails = plain.clone().agents(failing.folder());
+    for launch in [plain.clone().output("text"), plain.clone(), plain.isolated().output("text"), fails] {
         let told = String::from_utf8_lossy(&on_a_terminal(launch.command()?)?).into_owned();
         ensure!(told.contains("one") && told.contains("two") && told.contains("tricks"), "{told:?}");
         let found = told.chars().find(|c| c.is_control() && !"\r\n".contains(*c));
