@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use box_spec::{Agent, BoxId, ClaimReason, Provider, RunId, RunToken, Sentinel};
+use box_spec::{Agent, Attestation, BoxId, ClaimReason, Provider, RunId, RunToken, Sentinel};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -160,6 +160,16 @@ impl Runs {
             }
             Door::Free | Door::Held(_) | Door::Waiting(_) | Door::Shut(_) => None,
         }
+    }
+
+    /// Held → held: the attestation does, and is on disk before the agent may start.
+    ///
+    /// # Errors
+    /// The record cannot be written: a restart would not know that there is an agent.
+    pub fn attest(&self, run: &Run, attestation: Attestation) -> Result<(), RecordFault> {
+        record::write_live(&self.folder, &LiveRun { attested: Some(attestation.clone()), ..run.to_live() })?;
+        run.attest(attestation);
+        Ok(())
     }
 
     /// Held or waiting → free: the run ended and its verdict stands. The door is held until the disk knows it, so that

@@ -37,7 +37,7 @@ pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
     let token = token();
     let id = run_id(started);
     let run = Run {
-        evidence: Evidence::new(0, 0, Stain::of(folder, &id)),
+        evidence: Evidence::new(0, 0, None, Stain::of(folder, &id)),
         id,
         box_id,
         agent,
@@ -83,6 +83,7 @@ impl Run {
             token_digest,
             refusals,
             requests,
+            attested,
         } = live;
         let ceiling = ceiling_seconds.map(Duration::from_secs);
         let cut_at = ceiling.map(|ceiling| {
@@ -91,7 +92,7 @@ impl Run {
             Instant::now() + ceiling.saturating_sub(gone)
         });
         Self {
-            evidence: Evidence::new(refusals, requests, Stain::of(folder, &run)),
+            evidence: Evidence::new(refusals, requests, attested, Stain::of(folder, &run)),
             id: run,
             box_id,
             agent,
@@ -117,6 +118,7 @@ impl Run {
             token_digest: self.token_digest,
             refusals: self.refusals(),
             requests: self.requests(),
+            attested: self.attested().cloned(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use box_spec::{Agent, BoxId, EndedBy, RunId, RunVerdict, Sentinel, StdoutRecord};
+use box_spec::{Agent, Attestation, BoxId, EndedBy, RunId, RunVerdict, Sentinel, StdoutRecord};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ pub struct LiveRun {
     pub token_digest: [u8; 32],
     pub refusals: u64,
     pub requests: u64,
+    /// What its boxd proved, once it did: the agent may have started.
+    pub attested: Option<Attestation>,
 }
 
 /// The record of an ended run.

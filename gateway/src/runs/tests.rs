@@ -24,6 +24,18 @@ fn ask(namespace_init: bool) -> Ask {
     }
 }
 
+fn attestation() -> Attestation {
+    Attestation {
+        locked: true,
+        non_dumpable: true,
+        no_new_privileges: true,
+        namespace_init: true,
+        pinned: false,
+        uid: 1000,
+        agent_version: None,
+    }
+}
+
 fn record(run: &Run) -> RunRecord {
     RunRecord {
         run: run.id.clone(),
@@ -126,6 +138,17 @@ fn after_a_restart_only_the_token_takes_the_run_up_again() {
 }
 
 #[test]
+fn what_a_box_proved_holds_over_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = runs.claim(ask(true)).expect("a run");
+    runs.attest(&run, attestation()).expect("written");
+    drop(runs);
+    let again = open(folder.path()).reattach(&boxed(), &token).expect("the run");
+    assert_eq!(again.attested(), Some(&attestation()));
+}
+
+#[test]
 fn the_disk_holds_no_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let runs = open(folder.path());
@@ -158,15 +181,7 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
         started: String::new(),
         ended: String::new(),
     };
-    let attested = Attestation {
-        locked: true,
-        non_dumpable: true,
-        no_new_privileges: true,
-        namespace_init: true,
-        pinned: false,
-        uid: 1000,
-        agent_version: None,
-    };
+    let attested = attestation();
     type Row<'a> = (&'a str, bool, u64, Option<&'a Attestation>, Report, Option<&'a str>);
     let table: [Row<'_>; 7] = [
         ("clean", false, 0, Some(&attested), report(EndedBy::Exit, 0), None),
@@ -194,7 +209,10 @@ fn the_verdict_puts_host_evidence_before_the_report_and_refusals_last() {
         for _ in 0..refusals {
             run.count_refusal();
         }
-        match (run.verdict(attested, &report), failed) {
+        if let Some(attested) = attested {
+            run.attest(attested.clone());
+        }
+        match (run.verdict(&report), failed) {
             (RunVerdict::Completed, None) => {}
             (RunVerdict::Failed(said), Some(part)) => assert!(said.contains(part), "{name}: {said}"),
             (verdict, _) => panic!("{name}: {verdict:?}"),

@@ -1,5 +1,6 @@
 //! The verdict on a run: the house's own evidence first, then the report, then what was refused.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -14,18 +15,20 @@ pub(super) struct Evidence {
     intrusions: AtomicU64,
     requests: AtomicU64,
     ceiling_reached: AtomicBool,
+    attested: OnceLock<Attestation>,
     /// On disk before the box hears of it, that there was one of either. Their lines in the ledger come a moment later,
     /// and those of intrusions name no run.
     stain: Stain,
 }
 
 impl Evidence {
-    pub(super) const fn new(refusals: u64, requests: u64, stain: Stain) -> Self {
+    pub(super) fn new(refusals: u64, requests: u64, attested: Option<Attestation>, stain: Stain) -> Self {
         Self {
             refusals: AtomicU64::new(refusals),
             intrusions: AtomicU64::new(0),
             requests: AtomicU64::new(requests),
             ceiling_reached: AtomicBool::new(false),
+            attested: attested.map_or_else(OnceLock::new, OnceLock::from),
             stain,
         }
     }
@@ -39,6 +42,17 @@ impl Run {
 
     pub(super) fn is_past_ceiling(&self) -> bool {
         self.evidence.ceiling_reached.load(Ordering::Acquire)
+    }
+
+    /// What the run's boxd proved, once it did, also to an earlier gateway.
+    #[must_use]
+    pub fn attested(&self) -> Option<&Attestation> {
+        self.evidence.attested.get()
+    }
+
+    /// The attestation does. The first stands.
+    pub(super) fn attest(&self, attestation: Attestation) {
+        let _only_the_first = self.evidence.attested.set(attestation);
     }
 
     /// One more policy refusal that counts against the run.
@@ -74,8 +88,8 @@ impl Run {
 
     /// What the house makes of a reported run.
     #[must_use]
-    pub fn verdict(&self, attested: Option<&Attestation>, report: &Report) -> RunVerdict {
-        if attested.is_none() {
+    pub fn verdict(&self, report: &Report) -> RunVerdict {
+        if self.attested().is_none() {
             return RunVerdict::Failed("could not run: the box never attested".to_owned());
         }
         if self.is_past_ceiling() || report.ended_by == EndedBy::Ceiling {

@@ -25,7 +25,6 @@ struct Dialogue {
     here: Arc<BoxHouse>,
     run: Arc<Run>,
     claimed_init: bool,
-    attested: Option<Attestation>,
     taken_up: bool,
     reader: BufReader<ReadHalf<Io>>,
     writer: WriteHalf<Io>,
@@ -56,17 +55,16 @@ pub(super) async fn hold(
     let Opened { run, token, taken_up } = opened;
     let _held = house.drain.hold();
     let Ok(Ok(upgraded)) = tokio::time::timeout(Duration::from_secs(10), upgrade).await else {
-        return broken(&house, &run, None, taken_up, "the claim ended before it began").await;
+        return broken(&house, &run, taken_up, "the claim ended before it began").await;
     };
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
     let spec = spec(&house, &run, token);
     let mut dialogue = Dialogue {
-        due: Some(Instant::now() + ATTEST_DEADLINE),
+        due: run.attested().is_none().then(|| Instant::now() + ATTEST_DEADLINE),
         house,
         here,
         run,
         claimed_init,
-        attested: None,
         taken_up,
         reader: BufReader::new(reader),
         writer,
@@ -96,19 +94,19 @@ fn spec(house: &House, run: &Run, token: RunToken) -> Spec {
 
 /// The claim is gone. Before the word to go there was no agent, so the run never began and the door is free; else the
 /// run is lost.
-async fn broken(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, taken_up: bool, why: &str) {
-    if attested.is_none() && !taken_up {
+async fn broken(house: &House, run: &Arc<Run>, taken_up: bool, why: &str) {
+    if run.attested().is_none() && !taken_up {
         return settle::abandon(house, run, why).await;
     }
-    settle::lost(house, run, attested, why).await;
+    settle::lost(house, run, why).await;
 }
 
 /// The attestation does not do. Where there is an agent already the run is lost, so that the door shuts on what may live on.
-async fn unproven(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, taken_up: bool, which: &str) {
-    if attested.is_none() && !taken_up {
+async fn unproven(house: &House, run: &Arc<Run>, taken_up: bool, which: &str) {
+    if run.attested().is_none() && !taken_up {
         return settle::unproven(house, run, which).await;
     }
-    settle::lost(house, run, attested, &format!("attestation failed: {which}")).await;
+    settle::lost(house, run, &format!("attestation failed: {which}")).await;
 }
 
 impl Dialogue {
@@ -124,7 +122,7 @@ impl Dialogue {
                     }
                 }
                 Next::Said(FromBox::Report(report)) => {
-                    let settled = settle::report(&self.house, &self.run, self.attested.as_ref(), &report).await;
+                    let settled = settle::report(&self.house, &self.run, &report).await;
                     self.say(&FromHouse::Settled(settled)).await;
                     return self.nothing_more().await;
                 }
@@ -138,12 +136,12 @@ impl Dialogue {
     }
 
     async fn broken(self, why: &str) {
-        broken(&self.house, &self.run, self.attested.as_ref(), self.taken_up, why).await;
+        broken(&self.house, &self.run, self.taken_up, why).await;
     }
 
     /// Writes the attestation down, where it does; else the run is over.
     async fn attest(&mut self, attestation: Attestation) -> bool {
-        let which = if self.attested.is_some() {
+        let which = if self.run.attested().is_some() {
             Some("attested twice")
         } else if attestation.namespace_init != self.claimed_init {
             Some("namespace_init differs from the claim")
@@ -156,7 +154,7 @@ impl Dialogue {
         };
         if let Some(which) = which {
             // Settled first: who hears that it did not do may claim again at once.
-            unproven(&self.house, &self.run, self.attested.as_ref(), self.taken_up, which).await;
+            unproven(&self.house, &self.run, self.taken_up, which).await;
             self.say(&FromHouse::Unproven { which: which.to_owned() }).await;
             return false;
         }
@@ -167,11 +165,16 @@ impl Dialogue {
         if let Err(error) = self.house.ledger.note(entry).await {
             tracing::error!(%error, "record an attestation");
             let why = "the ledger could not be written";
-            unproven(&self.house, &self.run, self.attested.as_ref(), self.taken_up, why).await;
+            unproven(&self.house, &self.run, self.taken_up, why).await;
             self.say(&FromHouse::Unproven { which: "the house's ledger cannot be written".to_owned() }).await;
             return false;
         }
-        self.attested = Some(attestation);
+        if let Err(fault) = self.house.runs.attest(&self.run, attestation) {
+            tracing::error!(%fault, source = ?std::error::Error::source(&fault), "attest");
+            unproven(&self.house, &self.run, self.taken_up, "the record could not be written").await;
+            self.say(&FromHouse::Unproven { which: "the record of the run cannot be written".to_owned() }).await;
+            return false;
+        }
         self.due = None;
         true
     }

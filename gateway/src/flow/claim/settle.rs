@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use box_spec::{Attestation, Report, RunVerdict, Settled};
+use box_spec::{Report, RunVerdict, Settled};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -12,10 +12,10 @@ use crate::ledger::{Entry, Kind, Receipt};
 use crate::runs::{AfterLoss, Run, RunKind, RunRecord, RunState};
 
 /// A report came: the verdict, its line and its record.
-pub(super) async fn report(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, report: &Report) -> Settled {
+pub(super) async fn report(house: &House, run: &Arc<Run>, report: &Report) -> Settled {
     // The token dies first: what the run still has open must not outlive its verdict.
     run.cut();
-    let verdict = run.verdict(attested, report);
+    let verdict = run.verdict(report);
     let entry = Entry::new(Kind::Report)
         .box_id(&run.box_id)
         .run_id(&run.id)
@@ -62,9 +62,9 @@ async fn failed(house: &House, run: &Arc<Run>, why: &str) {
 }
 
 /// The claim broke: the run is lost, and the door shut where something of it may live on.
-pub(super) async fn lost(house: &House, run: &Arc<Run>, attested: Option<&Attestation>, why: &str) {
+pub(super) async fn lost(house: &House, run: &Arc<Run>, why: &str) {
     let mut record = record_of(run, RunVerdict::Lost(why.to_owned()));
-    record.agent_version = attested.and_then(|attested| attested.agent_version.clone());
+    record.agent_version = run.attested().and_then(|attested| attested.agent_version.clone());
     let (after, recorded) = house.runs.lose(run, &record);
     if let Err(fault) = recorded {
         tracing::error!(%fault, run = %run.id, "record a lost run");
@@ -97,7 +97,7 @@ pub async fn until_taken_up(house: Arc<House>, run: Arc<Run>, limit: Duration) {
         () = house.drain.started() => {}
         () = tokio::time::sleep_until(end) => {
             if house.runs.waits(&run) {
-                lost(&house, &run, None, "the house restarted and the box did not come back in time").await;
+                lost(&house, &run, "the house restarted and the box did not come back in time").await;
             }
         }
     }
