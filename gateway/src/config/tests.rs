@@ -75,7 +75,7 @@ fn a_full_file_is_read_as_it_says() {
         [
             ("model", true, Some(Provider::Anthropic), false),
             ("docs", false, None, true),
-            ("private", true, None, false)
+            ("private", true, Some(Provider::Anthropic), false)
         ]
     );
     let model = &config.policy.grants()[0];
