@@ -39,6 +39,13 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     deed("sync", path, file.sync_all())
 }
 
+/// Opens a file of mode 0600 for reading and appending, and makes it if need be. A symbolic link is refused.
+pub fn append_private(path: &Path) -> Result<File, FileError> {
+    let opened =
+        OpenOptions::new().read(true).append(true).create(true).mode(PRIVATE_FILE).custom_flags(NO_LINKS).open(path);
+    deed("open for appending", path, opened)
+}
+
 /// Gives a socket its mode. Where something else stands at the path by now, a link above all, nothing is changed: a box
 /// that can write to its door's folder must not lead the house to another file.
 pub fn set_socket_mode(path: &Path, mode: u32) -> Result<(), FileError> {
@@ -122,9 +129,10 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
 
     use std::fs;
+    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use super::{create_private_dir, read_limited, set_socket_mode, write_new, write_private};
+    use super::{append_private, create_private_dir, read_limited, set_socket_mode, write_new, write_private};
 
     fn mode(path: &std::path::Path) -> u32 {
         fs::metadata(path).expect("a file").permissions().mode() & 0o7777
@@ -147,10 +155,18 @@ mod tests {
     }
 
     #[test]
-    fn a_private_folder_is_private_with_all_above_it() {
+    fn appending_keeps_what_is_there_and_refuses_a_link() {
         let folder = tempfile::tempdir().expect("a folder");
-        create_private_dir(&folder.path().join("a/b")).expect("made");
-        assert_eq!(["a", "a/b"].map(|made| mode(&folder.path().join(made))), [0o700, 0o700]);
+        let path = folder.path().join("a/b/file");
+        create_private_dir(path.parent().expect("a parent")).expect("made");
+        assert_eq!(mode(&folder.path().join("a")), 0o700);
+        for word in ["one ", "two"] {
+            append_private(&path).expect("opened").write_all(word.as_bytes()).expect("written");
+        }
+        assert_eq!(fs::read(&path).expect("read"), b"one two");
+        let link = folder.path().join("link");
+        symlink(&path, &link).expect("a link");
+        assert!(append_private(&link).is_err());
     }
 
     #[test]
