@@ -5,6 +5,7 @@ mod claude;
 
 use std::path::Path;
 
+use crate::exit;
 use box_spec::{Agent, Provider, Sentinel};
 use thiserror::Error;
 
@@ -81,8 +82,8 @@ pub(crate) enum PlanFault {
 impl PlanFault {
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::NotYet(_) | Self::Argument(_) => 64,
-            Self::NoSentinel { .. } => 78,
+            Self::NotYet(_) | Self::Argument(_) => exit::USAGE,
+            Self::NoSentinel { .. } => exit::NO_CREDENTIAL,
         }
     }
 }

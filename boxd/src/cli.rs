@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::exit;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The entrypoint of a box: runs one agent, governed by the house.
@@ -93,8 +94,8 @@ impl Cli {
     /// Reads the arguments; help and errors are printed here and end the program.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitCode> {
         Self::try_parse_from(arguments).map_err(|told| {
-            let code = if told.use_stderr() { 64 } else { 0 };
-            let _ = told.print();
+            let code = if told.use_stderr() { exit::USAGE } else { 0 };
+            let _nobody_reads = told.print();
             ExitCode::from(code)
         })
     }

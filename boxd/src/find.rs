@@ -9,6 +9,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::agent;
+use crate::exit;
 
 /// A program that can be started.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,8 +30,8 @@ pub(crate) enum FindFault {
 impl FindFault {
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::NotFound { .. } => 127,
-            Self::NotExecutable { .. } => 126,
+            Self::NotFound { .. } => exit::NOT_FOUND,
+            Self::NotExecutable { .. } => exit::NOT_EXECUTABLE,
         }
     }
 }

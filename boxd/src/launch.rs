@@ -17,7 +17,7 @@ use self::claim::{Claimed, Held};
 use self::supervise::Ended;
 use crate::inputs::Wanted;
 use crate::signals::{self, Asked, ChildEnded};
-use crate::{lock, say, sys};
+use crate::{exit, lock, say, sys};
 
 /// Runs one agent and gives boxd's exit code.
 pub(crate) fn run(wanted: Wanted, inherited: sys::Inherited) -> u8 {
@@ -51,7 +51,7 @@ async fn journey(wanted: Wanted, inherited: sys::Inherited, mut asked: Asked, ch
                 "the box is not locked: {}. Give it no network but loopback (network_mode: none), or pass --unsafe-open-network",
                 say::chain(&open)
             ));
-            return UNPROVEN;
+            return exit::UNPROVEN;
         }
     };
     let claimed = tokio::select! {
@@ -110,7 +110,7 @@ impl LaunchFault {
         match self {
             Self::Claim(fault) => fault.code(),
             Self::Seed(fault) => fault.code(),
-            Self::Shim(_) => 69,
+            Self::Shim(_) => exit::UNAVAILABLE,
             Self::Supervise(fault) => fault.code(),
         }
     }
@@ -123,12 +123,10 @@ fn before_any_run(signal: Signal) -> u8 {
 
 fn own_fault(text: &str) -> u8 {
     say::line(&text);
-    70
+    exit::OWN_FAULT
 }
 
 /// Whether boxd is the init of its PID namespace, so that the namespace dies with it.
 fn is_namespace_init() -> bool {
     getpid().as_raw() == 1
 }
-
-const UNPROVEN: u8 = 77;

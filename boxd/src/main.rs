@@ -16,6 +16,7 @@ mod output;
 mod reaper;
 mod version;
 mod say;
+mod exit;
 mod sys;
 
 use std::process::ExitCode;
@@ -49,7 +50,7 @@ fn run(mut wanted: Wanted, isolation: Option<IsolateOptions>) -> u8 {
         Ok(inherited) => inherited,
         Err(fault) => {
             say::line(&format!("prepare this process: {fault}"));
-            return OWN_FAULT;
+            return exit::OWN_FAULT;
         }
     };
     match settle(isolation) {
@@ -78,7 +79,7 @@ fn settle(isolation: Option<IsolateOptions>) -> Result<Option<Inside>, u8> {
             Ok(()) => Ok(Some(inside)),
             Err(fault) => {
                 say::line(&format!("hide the arguments: {fault}"));
-                Err(OWN_FAULT)
+                Err(exit::OWN_FAULT)
             }
         },
         Ok(Entered::Outside(ended)) => Err(ended),
@@ -88,5 +89,3 @@ fn settle(isolation: Option<IsolateOptions>) -> Result<Option<Inside>, u8> {
         }
     }
 }
-
-const OWN_FAULT: u8 = 70;

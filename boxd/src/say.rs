@@ -1,5 +1,6 @@
 //! What boxd itself says: on standard error, one line at a time, each beginning with its name.
 
+use crate::exit;
 use std::error::Error;
 use std::fmt::Display;
 
@@ -7,13 +8,13 @@ use crate::screen::Outlet;
 
 /// One line. When standard error is gone there is nobody to tell.
 pub(crate) fn line(text: &dyn Display) {
-    let _ = Outlet::new(std::io::stderr()).write(format!("boxd: {text}\n").as_bytes());
+    let _gone = Outlet::new(std::io::stderr()).write(format!("boxd: {text}\n").as_bytes());
 }
 
 /// A usage error, with its exit code.
 pub(crate) fn usage(fault: &dyn Error) -> u8 {
     line(&chain(fault));
-    64
+    exit::USAGE
 }
 
 /// An error and what caused it, as one line.

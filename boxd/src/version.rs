@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use crate::exit;
 use crate::find;
 use crate::inputs::WantedVersion;
 use crate::say;
@@ -31,7 +32,7 @@ pub(crate) fn of_agent(wanted: &WantedVersion) -> u8 {
     }
     let fault = command.exec();
     say::line(&format!("start {}: {fault}", found.program.display()));
-    126
+    exit::NOT_EXECUTABLE
 }
 
 const QUIET: [(&str, &str); 3] =

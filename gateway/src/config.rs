@@ -29,8 +29,6 @@ use faults::Faults;
 /// Everything that the house is told. Paths are absolute.
 #[derive(Debug)]
 pub struct Config {
-    /// The folder of the file; relative paths of it begin here.
-    pub base: PathBuf,
     /// What the house keeps: `ca/`, `runs/`, the ledger.
     pub state: PathBuf,
     /// Where `gateway status` and `gateway runs` ask.

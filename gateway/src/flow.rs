@@ -203,7 +203,7 @@ async fn proceed(
 ) -> Response<Reply> {
     let Some(place) = here.request_place() else {
         body.discard();
-        return record::refuse(&house.ledger, &here.id, Some(caller), &accept::too_many_requests(&here.id));
+        return record::refuse_inside(&house.ledger, caller, &accept::too_many_requests(&here.id), shape);
     };
     let (ruling, line) = match house.ledger.enter(verdict).await {
         Ok(entered) => entered,

@@ -79,7 +79,7 @@ impl House {
     /// # Errors
     /// The first thing that stands in the way; a house is whole or not at all.
     pub fn build(config: Config) -> Result<(Arc<Self>, Vec<DoorListener>), HouseFault> {
-        let Config { base: _, state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy } = config;
+        let Config { state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy } = config;
         files::create_private_dir(&state).map_err(HouseFault::State)?;
         let Some(held) = files::lock_folder(&state).map_err(HouseFault::State)? else {
             return Err(HouseFault::Taken { state });

@@ -36,8 +36,6 @@ pub struct Grant {
     pub secret: Option<SecretName>,
     /// The provider whose credential the secret is.
     pub serves: Option<Provider>,
-    /// Set where every host of the grant is a model host, so that refusals take the provider's error shape.
-    pub model_route: Option<Provider>,
     /// Dialled instead of what the host resolves to, unscreened. SNI, Host and certificate stay the target's.
     pub unsafe_dial: Option<SocketAddr>,
     /// The only roots that the upstream's certificate may lead to; `None` takes the system's.
@@ -147,12 +145,6 @@ impl Policy {
                 .any(|grant| grant.is_for(box_id, target.host()) && grant.matching.opens(target.port(), scheme))
     }
 
-    /// The provider whose model host this is: refusals toward it take the provider's error shape.
-    #[must_use]
-    pub fn model_host(&self, target: &Target) -> Option<Provider> {
-        providers::model_host(target.host())
-    }
-
     /// The grants in their order.
     #[must_use]
     pub fn grants(&self) -> &[Arc<Grant>] {
@@ -168,7 +160,6 @@ impl Grant {
             name,
             secret: None,
             serves: None,
-            model_route: None,
             unsafe_dial: None,
             upstream_ca: None,
             keeps_credentials: false,

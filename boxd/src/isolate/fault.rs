@@ -1,5 +1,6 @@
 //! Why a box could not be made: the deed, the object, and what to do about it.
 
+use crate::exit;
 use std::io;
 use std::path::PathBuf;
 
@@ -29,10 +30,10 @@ impl IsolateFault {
     /// The exit code by which boxd tells this fault.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Option { .. } => 64,
-            Self::Door { .. } => 69,
-            Self::Broken { .. } | Self::Orphaned => 70,
-            Self::Forbidden { .. } => 77,
+            Self::Option { .. } => exit::USAGE,
+            Self::Door { .. } => exit::UNAVAILABLE,
+            Self::Broken { .. } | Self::Orphaned => exit::OWN_FAULT,
+            Self::Forbidden { .. } => exit::UNPROVEN,
         }
     }
 

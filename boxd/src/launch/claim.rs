@@ -12,6 +12,7 @@ use thiserror::Error;
 pub(super) use self::held::{Held, Told};
 use self::http::{HttpFault, Lines, Reply};
 use super::is_namespace_init;
+use crate::exit;
 use crate::inputs::Wanted;
 use crate::trust;
 use ::shim::Door;
@@ -50,10 +51,10 @@ pub(super) enum ClaimFault {
 impl ClaimFault {
     pub(super) const fn code(&self) -> u8 {
         match self {
-            Self::NoDoor { .. } | Self::NoHouse { .. } | Self::Lost(_) => 69,
-            Self::Foreign { .. } | Self::WrongCertificate { .. } => 76,
+            Self::NoDoor { .. } | Self::NoHouse { .. } | Self::Lost(_) => exit::UNAVAILABLE,
+            Self::Foreign { .. } | Self::WrongCertificate { .. } => exit::FOREIGN_HOUSE,
             Self::Refused(refused) => refused.reason.exit_code(),
-            Self::Unproven(_) => 77,
+            Self::Unproven(_) => exit::UNPROVEN,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::is_namespace_init;
 use super::supervise::Ended;
 use crate::agent::Answer;
 use crate::cli::Output;
+use crate::exit;
 use crate::inputs::Wanted;
 use crate::say;
 use crate::screen::Outlet;
@@ -90,7 +91,7 @@ async fn settled(held: &mut Held) -> Result<Settled, String> {
 /// Success that nobody recorded is none; any other code says more than this one would.
 fn unreported(exit_code: u8, why: &str) -> u8 {
     say::line(&format!("the report could not be given: {why}"));
-    if exit_code == 0 { UNREPORTED } else { exit_code }
+    if exit_code == 0 { exit::UNREPORTED } else { exit_code }
 }
 
 /// The answer alone on standard output; what the agent says went wrong on standard error.
@@ -108,9 +109,9 @@ fn print_answer(answer: Option<&Answer>) {
 
 /// For the house to write the report down.
 const SETTLE: Duration = Duration::from_secs(5);
-const UNREPORTED: u8 = 74;
 /// Of a text in a report, in bytes.
 const TEXT_LIMIT: usize = 500;
+
 #[cfg(test)]
 mod tests {
     use super::{Ended, report_of, unreported};

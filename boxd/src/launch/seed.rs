@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::claim::Claimed;
 use crate::agent::{self, Content, Place, Plan, PlanFault, PlannedFile, Task};
+use crate::exit;
 use crate::files::{FileFault, Folder};
 use crate::find::{self, FindFault, Found};
 use crate::inputs::Wanted;
@@ -41,7 +42,7 @@ impl SeedFault {
         match self {
             Self::Find(fault) => fault.code(),
             Self::Plan(fault) => fault.code(),
-            Self::File(_) => 73,
+            Self::File(_) => exit::CANNOT_CREATE,
         }
     }
 }

@@ -12,6 +12,7 @@ use self::ended::ended_of;
 pub(super) use self::ended::{Ended, code_of_signal};
 use super::claim::{Claimed, Held};
 use super::shim::ShimUp;
+use crate::exit;
 use crate::inputs::Wanted;
 use crate::output::{self, Sinks};
 use crate::reaper;
@@ -30,9 +31,9 @@ impl SuperviseFault {
     pub(super) fn code(&self) -> u8 {
         match self {
             // A missing interpreter reads like a missing program.
-            Self::Start { source, .. } if matches!(source.raw_os_error(), Some(nix::libc::ENOENT)) => 127,
-            Self::Start { .. } => 126,
-            Self::Streams(_) => 70,
+            Self::Start { source, .. } if matches!(source.raw_os_error(), Some(nix::libc::ENOENT)) => exit::NOT_FOUND,
+            Self::Start { .. } => exit::NOT_EXECUTABLE,
+            Self::Streams(_) => exit::OWN_FAULT,
         }
     }
 }

@@ -44,7 +44,6 @@ pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Optio
     let secrets = convert_secrets(secrets, base, faults);
     let policy = Policy::new(grants::convert(grants, base, &known, faults));
     Some(Config {
-        base: base.to_owned(),
         state: state_folder?,
         operator_socket: socket?,
         ledger: ledger?,

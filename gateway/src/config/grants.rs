@@ -7,7 +7,6 @@ use std::path::Path;
 use box_spec::Provider;
 use http::Method;
 
-use crate::host::Host;
 use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, providers};
 use crate::tls::UpstreamCa;
 use crate::vault::SecretName;
@@ -53,7 +52,6 @@ fn convert_one(
     // Without a name there is no grant, but its other faults are told all the same.
     let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
     let mut grant = Grant::new(grant_name, matching(matches, &hosts, preset.as_ref(), known, faults));
-    grant.model_route = model_route(preset.as_ref(), secret.as_ref(), &hosts);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.provider);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, faults));
@@ -219,20 +217,6 @@ fn known_secret(secret: At<String>, known: &Known, faults: &mut Faults) -> Optio
             None
         }
     }
-}
-
-/// A preset's grant is one; so is a grant that gives a provider's secret to that provider's hosts alone.
-fn model_route(
-    preset: Option<&At<Provider>>,
-    secret: Option<&At<NamedSecret>>,
-    hosts: &[At<HostPattern>],
-) -> Option<Provider> {
-    if let Some(preset) = preset {
-        return Some(preset.value);
-    }
-    let provider = secret?.value.provider?;
-    let its_own = |host: &Host| providers::model_host(host) == Some(provider);
-    hosts.iter().all(|host| matches!(&host.value, HostPattern::Exact(exact) if its_own(exact))).then_some(provider)
 }
 
 fn dial_address(dial: &At<String>, faults: &mut Faults) -> Option<SocketAddr> {

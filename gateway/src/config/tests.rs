@@ -30,7 +30,6 @@ fn a_full_file_is_read_as_it_says() {
     });
     let config = config.unwrap_or_else(|faults| panic!("{faults}"));
     let base = folder.path();
-    assert_eq!(config.base, base);
     assert_eq!(config.state, base.join("state"));
     assert_eq!(config.operator_socket, base.join("op.sock"));
     assert_eq!(
@@ -69,14 +68,14 @@ fn a_full_file_is_read_as_it_says() {
         .policy
         .grants()
         .iter()
-        .map(|grant| (grant.name.as_str(), grant.secret.is_some(), grant.model_route, grant.keeps_credentials))
+        .map(|grant| (grant.name.as_str(), grant.secret.is_some(), grant.serves, grant.keeps_credentials))
         .collect();
     assert_eq!(
         grants,
         [
             ("model", true, Some(Provider::Anthropic), false),
             ("docs", false, None, true),
-            ("private", true, None, false)
+            ("private", true, Some(Provider::Anthropic), false)
         ]
     );
     let model = &config.policy.grants()[0];

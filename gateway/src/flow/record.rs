@@ -20,7 +20,7 @@ use crate::refusal::Told;
 
 pub use local::answered;
 pub use reply::{Recorded, Reply};
-pub use told::{count, refuse, refused, refused_after, told};
+pub use told::{count, refuse, refuse_inside, refused, refused_after, told};
 
 /// `GET /healthz` at a door: which house this is, and nothing else.
 #[must_use]

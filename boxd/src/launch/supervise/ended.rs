@@ -5,6 +5,7 @@ use box_spec::{EndedBy, StdoutRecord};
 use super::watch::{Cause, Watched};
 use crate::agent::Answer;
 use crate::environment::minutes;
+use crate::exit;
 use crate::reaper::Fate;
 
 /// What became of a run.
@@ -35,7 +36,7 @@ impl Default for Ended {
     fn default() -> Self {
         Self {
             by: EndedBy::Error,
-            exit_code: 70,
+            exit_code: exit::OWN_FAULT,
             signal: None,
             agent_spoke: false,
             error: None,
@@ -67,18 +68,20 @@ pub(super) fn ended_of(watched: &Watched, answered_with_error: Option<bool>, cei
         },
         Cause::Ceiling => told(
             EndedBy::Ceiling,
-            CEILING,
+            exit::CEILING,
             match ceiling {
                 Some(seconds) => format!("the run reached its ceiling of {} minutes and was ended", minutes(seconds)),
                 None => "the house ended the run at its ceiling".to_owned(),
             },
         ),
         Cause::Cut(EndedBy::Idle) => {
-            told(EndedBy::Idle, CEILING, "nothing happened for too long: the house ended the run".to_owned())
+            told(EndedBy::Idle, exit::CEILING, "nothing happened for too long: the house ended the run".to_owned())
         }
-        Cause::Cut(by) => told(*by, NO_DOOR, "the house ended the run".to_owned()),
-        Cause::Lost(why) => told(EndedBy::Error, NO_DOOR, format!("the claim was lost and the run ended: {why}")),
-        Cause::Shim(why) => told(EndedBy::Error, NO_DOOR, format!("the shim cannot go on: {why}")),
+        Cause::Cut(by) => told(*by, exit::UNAVAILABLE, "the house ended the run".to_owned()),
+        Cause::Lost(why) => {
+            told(EndedBy::Error, exit::UNAVAILABLE, format!("the claim was lost and the run ended: {why}"))
+        }
+        Cause::Shim(why) => told(EndedBy::Error, exit::UNAVAILABLE, format!("the shim cannot go on: {why}")),
     }
 }
 
@@ -87,8 +90,6 @@ pub(in crate::launch) fn code_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-const CEILING: u8 = 124;
-const NO_DOOR: u8 = 69;
 /// SHA-256 of nothing.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 

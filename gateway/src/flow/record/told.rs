@@ -10,9 +10,16 @@ use crate::refusal::{Reason, Told, answer};
 
 /// A refusal that has no line yet: writes it and answers.
 #[must_use]
-pub fn refuse(ledger: &Ledger, box_id: &BoxId, caller: Option<&Caller>, refusal: &Told) -> Response<Reply> {
-    refused(ledger, box_id, caller, refusal);
-    answer::response(&refusal.refusal, None).map(Reply::Said)
+pub fn refuse(ledger: &Ledger, box_id: &BoxId, caller: Option<&Caller>, told: &Told) -> Response<Reply> {
+    refused(ledger, box_id, caller, told);
+    answer::response(&told.refusal, None).map(Reply::Said)
+}
+
+/// The same inside a tunnel, where a model route has the provider's shape.
+#[must_use]
+pub fn refuse_inside(ledger: &Ledger, caller: &Caller, told: &Told, shape: Option<Provider>) -> Response<Reply> {
+    refused(ledger, caller.box_id(), Some(caller), told);
+    answer::response(&told.refusal, shape).map(Reply::Said)
 }
 
 /// A refusal that has no line yet and nobody to answer to: writes it.

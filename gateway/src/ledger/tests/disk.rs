@@ -277,7 +277,7 @@ async fn refusals_that_find_no_place_are_told_as_a_number() {
 
 #[tokio::test]
 async fn an_end_on_a_full_disk_says_that_lines_are_lost() {
-    let house = faultable(SyncMode::Batch, Duration::from_millis(200));
+    let house = faultable(SyncMode::Batch, Duration::from_secs(1));
     let line = enter(&house.ledger).await;
     house.set(|faults| faults.room = Some(0));
     line.close(complete());
