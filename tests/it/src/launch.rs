@@ -236,6 +236,8 @@ fn restart() -> Result<()> {
     running.wait(Duration::from_secs(40))?.expect_code(9)?;
     ensure!(last_report(&house)?["exit_code"] == 9);
     house.wait_line("the return", |line| line["kind"] == "reattached")?;
+    let verdict = house.ledger()?.into_iter().rev().find(|line| line["kind"] == "report").context("no report")?;
+    ensure!(verdict["facts"]["verdict"] == serde_json::json!({ "failed": "the agent ended with 9" }), "{verdict}");
     Ok(())
 }
 
