@@ -5,9 +5,10 @@ mod claude;
 
 use std::path::Path;
 
-use crate::exit;
 use box_spec::{Agent, Provider, Sentinel};
 use thiserror::Error;
+
+use crate::exit;
 
 /// What an agent's own file needs to know of a run.
 #[derive(Debug)]

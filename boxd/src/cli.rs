@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::exit;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit;
 
 /// The entrypoint of a box: runs one agent, governed by the house.
 #[derive(Parser, Debug)]

@@ -1,9 +1,9 @@
 //! What boxd itself says: on standard error, one line at a time, each beginning with its name.
 
-use crate::exit;
 use std::error::Error;
 use std::fmt::Display;
 
+use crate::exit;
 use crate::screen::Outlet;
 
 /// One line. When standard error is gone there is nobody to tell.

@@ -1,8 +1,9 @@
 //! Why a box could not be made: the deed, the object, and what to do about it.
 
-use crate::exit;
 use std::io;
 use std::path::PathBuf;
+
+use crate::exit;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IsolateFault {
