@@ -162,11 +162,14 @@ impl Runs {
         }
     }
 
-    /// Held → held: the attestation does, and is on disk before the agent may start.
+    /// Held → held: the attestation does, and is on disk before the agent may start. The first of a run stands.
     ///
     /// # Errors
     /// The record cannot be written: a restart would not know that there is an agent.
     pub fn attest(&self, run: &Run, attestation: Attestation) -> Result<(), RecordFault> {
+        if run.attested().is_some() {
+            return Ok(());
+        }
         record::write_live(&self.folder, &LiveRun { attested: Some(attestation.clone()), ..run.to_live() })?;
         run.attest(attestation);
         Ok(())

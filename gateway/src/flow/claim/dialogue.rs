@@ -26,6 +26,8 @@ struct Dialogue {
     run: Arc<Run>,
     claimed_init: bool,
     taken_up: bool,
+    /// On this connection: a run that was taken up may prove itself again, once.
+    attested: bool,
     reader: BufReader<ReadHalf<Io>>,
     writer: WriteHalf<Io>,
     /// What came of the next line so far: a wait that ends for another reason must not lose it.
@@ -66,6 +68,7 @@ pub(super) async fn hold(
         run,
         claimed_init,
         taken_up,
+        attested: false,
         reader: BufReader::new(reader),
         writer,
         line: Vec::new(),
@@ -141,7 +144,7 @@ impl Dialogue {
 
     /// Writes the attestation down, where it does; else the run is over.
     async fn attest(&mut self, attestation: Attestation) -> bool {
-        let which = if self.run.attested().is_some() {
+        let which = if self.attested {
             Some("attested twice")
         } else if attestation.namespace_init != self.claimed_init {
             Some("namespace_init differs from the claim")
@@ -175,6 +178,7 @@ impl Dialogue {
             self.say(&FromHouse::Unproven { which: "the record of the run cannot be written".to_owned() }).await;
             return false;
         }
+        self.attested = true;
         self.due = None;
         true
     }
