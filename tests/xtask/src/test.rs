@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every check, summed up in the last line.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
@@ -34,6 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         sum.add(check("cargo clippy", &mut cargo(&lints))?);
         sum.add(dependencies()?);
+        sum.add(check("cargo xtask demo", Command::new(std::env::current_exe()?).arg("demo"))?);
         sum.add(tests("unit tests", &["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"])?);
         sum.add(tests("documentation tests", &["test", "--workspace", "--locked", "--doc", "--no-fail-fast"])?);
     }
@@ -72,13 +74,31 @@ fn check(what: &str, command: &mut Command) -> Result<Sum> {
 }
 
 fn dependencies() -> Result<Sum> {
-    if !installed("cargo-deny") {
-        say("skipped cargo deny: it is not installed (cargo install cargo-deny --locked)");
+    let Some(deny) = deny()? else {
+        say("skipped cargo deny: it is not there and could not be installed; see above");
         return Ok(Sum { skipped: 1, ..Sum::default() });
-    }
+    };
     // It finds `.deny.toml` by itself. Advisories would fetch a database.
-    let what = "cargo deny: bans, licenses, sources (not advisories)";
-    check(what, &mut cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"]))
+    let mut command = Command::new(deny);
+    command.args(["--offline", "check", "bans", "licenses", "sources"]).current_dir(build::workspace());
+    check("cargo deny: bans, licenses, sources (not advisories)", &mut command)
+}
+
+/// cargo-deny: the user's own, or one that is built once into the target folder.
+fn deny() -> Result<Option<PathBuf>> {
+    if installed("cargo-deny") {
+        return Ok(Some(PathBuf::from("cargo-deny")));
+    }
+    let root = build::target()?.join("tools");
+    let program = root.join("bin/cargo-deny");
+    if !program.is_file() {
+        let mut command = cargo(&["install", "cargo-deny", "--locked", "--quiet", "--root"]);
+        command.arg(&root);
+        if !show("install cargo-deny (some minutes the first time)", &mut command, 20 * MINUTE)?.good {
+            return Ok(None);
+        }
+    }
+    Ok(Some(program))
 }
 
 fn tests(what: &str, arguments: &[&str]) -> Result<Sum> {
