@@ -14,6 +14,7 @@ mod slow;
 mod trust;
 mod attack2;
 mod wire;
+mod proof;
 mod crash;
 mod attack;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         isolated::CASES,
         claude::CASES,
         house::CASES,
+        proof::CASES,
         slow::CASES,
         trust::CASES,
         attack2::wire::CASES,
