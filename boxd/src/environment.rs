@@ -139,8 +139,9 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 fn is_scrubbed(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let stays = ["HOME", "TMPDIR"].contains(&upper.as_str());
-    let looks_like_a_key = KEY_ENDINGS.iter().any(|ending| upper.ends_with(ending));
-    !stays && (is_reserved(name) || looks_like_a_key)
+    let ends = |endings: &[&str]| endings.iter().any(|ending| upper.ends_with(ending));
+    let of_an_agent = AGENTS.iter().any(|agent| upper.starts_with(agent));
+    !stays && (is_reserved(name) || ends(&KEY_ENDINGS) || of_an_agent && ends(&AGENT_ENDINGS))
 }
 
 fn is_kept_in_isolation(name: &str) -> bool {
@@ -218,15 +219,19 @@ const CREDENTIALS: [&str; 30] = [
     "AWS_SESSION_TOKEN",
 ];
 /// These would send an agent to another host or provider than the one that the house serves.
-const ROUTES: [&str; 9] = [
+const ROUTES: [&str; 13] = [
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_BEDROCK_BASE_URL",
     "ANTHROPIC_VERTEX_BASE_URL",
     "OPENAI_BASE_URL",
     "AWS_BEARER_TOKEN_BEDROCK",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+    "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD",
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
     "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_GATEWAY",
+    "CLAUDE_CODE_USE_MANTLE",
     "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
 ];
 /// Telemetry and update switches.
@@ -242,6 +247,21 @@ const SWITCHES: [&str; 9] = [
     "PI_TELEMETRY",
 ];
 const KEY_ENDINGS: [&str; 3] = ["_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN"];
+/// Whose settings hold nothing that ends so: it would be a secret, the way to one, or a way around the house.
+const AGENTS: [&str; 5] = ["ANTHROPIC_", "CLAUDE_CODE_", "CODEX_", "OPENAI_", "PI_"];
+const AGENT_ENDINGS: [&str; 11] = [
+    "_TOKEN",
+    "_SECRET",
+    "_PASSWORD",
+    "_PASSPHRASE",
+    "_KEY",
+    "_CERT",
+    "_CREDS_FILE",
+    "_FILE_DESCRIPTOR",
+    "_PROXY",
+    "_URL",
+    "_SOCKET",
+];
 
 /// What an isolated box keeps of the caller's environment; more comes by `--env`.
 const ISOLATED: [&str; 12] = [

@@ -4,3 +4,4 @@
 pub(crate) mod wire;
 pub(crate) mod words;
 pub(crate) mod lives;
+pub(crate) mod more;

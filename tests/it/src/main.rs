@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         attack2::wire::CASES,
         attack2::words::CASES,
         attack2::lives::CASES,
+        attack2::more::CASES,
         crash::disk::CASES,
         crash::verify::CASES,
         crash::kill::CASES,

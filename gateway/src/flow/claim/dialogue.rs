@@ -132,8 +132,7 @@ impl Dialogue {
                 Next::NotUnderstood => return self.broken("the claim carried what is no message of it").await,
                 Next::Gone(why) => return self.broken(why).await,
                 Next::CutNow => self.cut_at_the_ceiling().await,
-                // The run stays on disk; its boxd takes it up again when the house is back.
-                Next::Draining => return,
+                Next::Draining => return self.leave_to_the_next_house(),
             }
         }
     }
@@ -188,6 +187,18 @@ impl Dialogue {
         self.due = Some(Instant::now() + self.house.limits.report_deadline + AGENT_GRACE);
         settle::cut(&self.house, &self.run).await;
         self.say(&FromHouse::Cut { ended_by: EndedBy::Ceiling }).await;
+    }
+
+    /// The run stays on disk; its boxd takes it up again when the house is back. What it has open until then ends at its
+    /// ceiling all the same. That holds up no drain: without anything open there is nothing to cut.
+    fn leave_to_the_next_house(self) {
+        if let Some(ceiling) = self.run.cut_at().filter(|_| !self.cut) {
+            let (house, run) = (self.house, self.run);
+            tokio::spawn(async move {
+                tokio::time::sleep_until(ceiling).await;
+                settle::cut(&house, &run).await;
+            });
+        }
     }
 
     /// After the report only the end of the connection may come. Anything else is a second report.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use box_spec::wire::SENTINEL_MARK;
 use harness::door::connect_head;
-use harness::{Case, Claimed, House, Need, Tunnel, case, secrets};
+use harness::{Case, Claimed, House, HouseBuilder, Need, Tunnel, case, secrets};
 use standin::{Options, Real, StandIn};
 
 pub(crate) const CASES: &[Case] = &[
@@ -107,9 +107,13 @@ fn next_run() -> Result<()> {
 }
 
 pub(super) fn house() -> Result<(StandIn, House)> {
+    house_of(House::builder())
+}
+
+pub(super) fn house_of(builder: HouseBuilder) -> Result<(StandIn, House)> {
     let real = Real::ApiKey(KEY.into());
     let standin = StandIn::start(Options { real: vec![real.clone()], ..Options::default() })?;
-    let house = House::builder().model_at(&standin, real).start()?;
+    let house = builder.model_at(&standin, real).start()?;
     Ok((standin, house))
 }
 
@@ -118,7 +122,7 @@ pub(super) fn tunnel(house: &House, claimed: &Claimed) -> Result<harness::door::
         .tls(&house.ca_pem()?, "api.anthropic.com")
 }
 
-fn count_tokens(headers: &str) -> String {
+pub(super) fn count_tokens(headers: &str) -> String {
     format!(
         "POST /v1/messages/count_tokens HTTP/1.1\r\nHost: api.anthropic.com\r\n{headers}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
     )
