@@ -1,7 +1,7 @@
 //! Hops: the fields of a head that concern one connection only, and so never travel further (RFC 9110 §7.6.1).
 
 use http::header::{
-    CONNECTION, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -17,8 +17,12 @@ pub fn strip_request(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes them from an answer.
+/// Removes them from an answer. Its chunks are its length, whatever else it says (RFC 9112 §6.3): else the box would be
+/// told another end than the one that came.
 pub fn strip_answer(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
     strip(headers);
 }
 

@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
         Need::Boxd,
         Need::Namespaces,
     ]),
+    case("attack2::an_answer_of_two_lengths_ends_where_its_chunks_do", two_lengths).needs(&[Need::Gateway]),
 ];
 
 /// The answer drips on for longer than the ceiling while the house waits for it to end.
@@ -60,6 +61,22 @@ fn settings() -> Result<()> {
         for name in KEPT {
             ensure!(told.contains(&format!("{name}=31337")), "{name} is gone: {told}");
         }
+    }
+    Ok(())
+}
+
+fn two_lengths() -> Result<()> {
+    let (standin, house) = wire::house()?;
+    let claimed = Claimed::take(&house.door("one"))?;
+    for length in [3, 90] {
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabcHTTP/1\r\n0\r\n\r\n"
+        );
+        let pieces = vec![(Duration::ZERO, answer.into_bytes())];
+        standin.rules(vec![Rule::new("", Fault::Raw { pieces, then: Then::Close })]);
+        let answer = wire::tunnel(&house, &claimed)?.ask(wire::count_tokens("Connection: close\r\n").as_bytes())?;
+        ensure!(answer.body == b"abcHTTP/1" && answer.complete, "said to be {length} long: {answer:?}");
+        std::thread::sleep(Duration::from_millis(200));
     }
     Ok(())
 }
