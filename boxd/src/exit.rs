@@ -8,7 +8,7 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const OWN_FAULT: u8 = 70;
 /// A file or folder cannot be made.
 pub(crate) const CANNOT_CREATE: u8 = 73;
-/// The run went well and nobody recorded it.
+/// The run went well and nobody recorded it, or its output could not be printed.
 pub(crate) const UNREPORTED: u8 = 74;
 /// The house is another than the one that the box is pinned to.
 pub(crate) const FOREIGN_HOUSE: u8 = 76;

@@ -21,7 +21,9 @@ pub(crate) struct Found {
 
 #[derive(Debug, Error)]
 pub(crate) enum FindFault {
-    #[error("{agent} is not in this box; tried {tried}; install it, or name its folder by BOXGATE_AGENT_PATH")]
+    #[error(
+        "{agent} is not in this box; tried {tried}; install it, name its folder by BOXGATE_AGENT_PATH, or show its tree to an isolated box with --agent-dir"
+    )]
     NotFound { agent: Agent, tried: String },
     #[error("{agent} at {path} is not executable")]
     NotExecutable { agent: Agent, path: String },

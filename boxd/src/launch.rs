@@ -48,7 +48,7 @@ async fn journey(wanted: Wanted, inherited: sys::Inherited, mut asked: Asked, ch
         }
         Err(open) => {
             say::line(&format!(
-                "the box is not locked: {}. Give it no network but loopback (network_mode: none), or pass --unsafe-open-network",
+                "the box is not locked: {}. Let boxd make the box (boxd --isolate … run …), give yours no network but loopback (network_mode: none), or pass --unsafe-open-network",
                 say::chain(&open)
             ));
             return exit::UNPROVEN;

@@ -24,7 +24,15 @@ use crate::screen::Outlet;
 pub(crate) struct Drain {
     reader: JoinHandle<()>,
     answered: watch::Receiver<Option<Answer>>,
-    record: oneshot::Receiver<StdoutRecord>,
+    written: oneshot::Receiver<Written>,
+}
+
+/// What became of the bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) record: StdoutRecord,
+    /// Why not all of them were printed, where the caller should have had them. A reader that went away had enough.
+    pub(crate) unprinted: Option<io::Error>,
 }
 
 /// Where the bytes go.
@@ -39,13 +47,13 @@ pub(crate) struct Sinks {
 pub(crate) fn drain(pipe: OwnedFd, agent: Agent, sinks: Sinks) -> io::Result<Drain> {
     let pipe = Receiver::from_owned_fd(pipe)?;
     let (chunks, to_write) = mpsc::channel(CHUNKS);
-    let (done, record) = oneshot::channel();
+    let (done, written) = oneshot::channel();
     thread::Builder::new().name("output".to_owned()).stack_size(STACK).spawn(move || {
         let _ = done.send(write_all(to_write, sinks));
     })?;
     let (said, answered) = watch::channel(None);
     let reader = tokio::spawn(read_all(pipe, agent, chunks, said));
-    Ok(Drain { reader, answered, record })
+    Ok(Drain { reader, answered, written })
 }
 
 impl Drain {
@@ -58,14 +66,14 @@ impl Drain {
 
     /// Takes what is left once every writer should be gone, and says what there was. Does not wait for a process
     /// that holds the pipe open, nor for a reader of ours that takes nothing.
-    pub(crate) async fn finish(mut self) -> (StdoutRecord, Option<Answer>) {
+    pub(crate) async fn finish(mut self) -> (Written, Option<Answer>) {
         if timeout(REST, &mut self.reader).await.is_err() {
             self.reader.abort();
         }
-        let record = timeout(REST, self.record).await;
-        let record = record.ok().and_then(Result::ok).unwrap_or_default();
+        let written = timeout(REST, self.written).await;
+        let written = written.ok().and_then(Result::ok).unwrap_or_default();
         let answer = self.answered.borrow().clone();
-        (record, answer)
+        (written, answer)
     }
 }
 
@@ -125,23 +133,30 @@ impl Lines {
 }
 
 /// The writing thread. A sink that fails is left alone from then on; the bytes are counted all the same.
-fn write_all(mut chunks: mpsc::Receiver<Vec<u8>>, sinks: Sinks) -> StdoutRecord {
+fn write_all(mut chunks: mpsc::Receiver<Vec<u8>>, sinks: Sinks) -> Written {
     let mut digest = Sha256::new();
     let mut bytes = 0_u64;
     let mut transcript = sinks.transcript;
     let mut own = sinks.native.then(|| Outlet::new(io::stdout()));
+    let mut unprinted = None;
     while let Some(chunk) = chunks.blocking_recv() {
         digest.update(&chunk);
         bytes += chunk.len() as u64;
         if transcript.as_mut().is_some_and(|file| file.write_all(&chunk).is_err()) {
             transcript = None;
         }
-        let printed = own.as_mut().map(|own| own.write(&chunk));
-        if printed.is_some_and(|outcome| outcome.is_err()) {
+        if let Some(Err(fault)) = own.as_mut().map(|own| own.write(&chunk)) {
+            unprinted = matters(fault);
             own = None;
         }
     }
-    StdoutRecord { bytes, sha256: hex(&digest.finalize()), kept: transcript.is_some() }
+    let record = StdoutRecord { bytes, sha256: hex(&digest.finalize()), kept: transcript.is_some() };
+    Written { record, unprinted }
+}
+
+/// A fault of printing, unless the reader went away: then it had enough, as `head` has.
+pub(crate) fn matters(fault: io::Error) -> Option<io::Error> {
+    (fault.kind() != io::ErrorKind::BrokenPipe).then_some(fault)
 }
 
 fn hex(digest: &[u8]) -> String {
@@ -160,12 +175,12 @@ const STACK: usize = 128 * 1024;
 #[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
     use std::fs::File;
-    use std::io::Write;
+    use std::io::{self, Write};
     use std::os::fd::OwnedFd;
 
     use box_spec::Agent;
 
-    use super::{LINE_LIMIT, Lines, Sinks, drain};
+    use super::{LINE_LIMIT, Lines, Sinks, Written, drain, matters};
 
     fn lines_of(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
         let mut lines = Lines::default();
@@ -202,11 +217,18 @@ mod tests {
             move || File::from(write).write_all(&sent).expect("sent")
         });
         drain.answer().await;
-        let (record, answer) = drain.finish().await;
+        let (Written { record, .. }, answer) = drain.finish().await;
         writing.join().expect("the writer");
         assert_eq!(answer.expect("an answer").text, "hi");
         assert!(record.kept && record.bytes == sent.len() as u64);
         assert!(std::fs::read(&path).expect("read") == sent);
+    }
+
+    #[test]
+    fn a_full_disk_matters_and_a_reader_that_went_away_does_not() {
+        let kind = |kind: io::ErrorKind| matters(io::Error::from(kind)).map(|fault| fault.kind());
+        assert_eq!(kind(io::ErrorKind::StorageFull), Some(io::ErrorKind::StorageFull));
+        assert_eq!(kind(io::ErrorKind::BrokenPipe), None);
     }
 
     #[tokio::test]
@@ -216,7 +238,7 @@ mod tests {
         let sinks = Sinks { transcript: Some(full.into()), native: false };
         let drain = drain(read, Agent::Claude, sinks).expect("started");
         let writing = std::thread::spawn(move || File::from(write).write_all(&[7; 1_000_000]).expect("drained"));
-        let (record, _) = drain.finish().await;
+        let (Written { record, .. }, _) = drain.finish().await;
         writing.join().expect("the writer");
         assert!(!record.kept && record.bytes == 1_000_000);
     }

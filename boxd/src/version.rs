@@ -1,19 +1,26 @@
 //! The versions: boxd's own, and an agent's by its own word, offline and without a run.
 
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::exit;
 use crate::find;
 use crate::inputs::WantedVersion;
+use crate::output;
 use crate::say;
 
 /// Prints boxd's version and how it is linked.
-#[expect(clippy::print_stdout, reason = "the version is what was asked for")]
 pub(crate) fn of_boxd() -> u8 {
     let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
-    println!("boxd {} ({linked})", env!("CARGO_PKG_VERSION"));
-    0
+    let line = format!("boxd {} ({linked})\n", env!("CARGO_PKG_VERSION"));
+    match io::stdout().write_all(line.as_bytes()).err().and_then(output::matters) {
+        None => 0,
+        Some(fault) => {
+            say::line(&format!("print the version: {fault}"));
+            exit::UNREPORTED
+        }
+    }
 }
 
 /// Becomes the agent's program with `--version`. Nothing is written, claimed or asked of anyone.

@@ -78,9 +78,8 @@ fn main() -> ExitCode {
             Ok(()) => Exit::Done,
             Err(fault) => failed(&fault, fault.exit()),
         },
-        Command::Check(Of { config }) => {
-            cli::check::run(&config, &mut std::io::stdout(), &mut std::io::stderr()).unwrap_or(Exit::Internal)
-        }
+        Command::Check(Of { config }) => cli::check::run(&config, &mut std::io::stdout(), &mut std::io::stderr())
+            .unwrap_or_else(|fault| failed(&fault, Exit::Internal)),
         Command::Status { house: Of { config }, json } => {
             with_socket(&config, |socket| said(cli::status::run(socket, json).map(|text| (true, text))))
         }

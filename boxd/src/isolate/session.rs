@@ -30,8 +30,8 @@ fn at_home(options: &IsolateOptions, caller: Owner, workspace: &Path) -> Result<
     let local = || home.map(|home| home.join(".local/state"));
     let state = absolute(&options.state_home).filter(own).or_else(local);
     let state = state.ok_or_else(|| {
-        let what = "there is no home of your own to keep it in; name a folder";
-        IsolateFault::option("--session", "", what)
+        let what = "HOME names no folder of yours to keep the session in; set it, or name one with --session";
+        IsolateFault::option("HOME", options.home.as_deref().unwrap_or_else(|| Path::new("(unset)")), what)
     })?;
     Ok(state.join("boxgate/sessions").join(name(workspace)))
 }
@@ -54,7 +54,7 @@ fn name(workspace: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::name;
+    use super::{IsolateOptions, Owner, at_home, name};
     use std::path::Path;
 
     #[test]
@@ -62,5 +62,24 @@ mod tests {
         let one = name(Path::new("/a/project"));
         assert!(one.starts_with("project-"));
         assert_ne!(one, name(Path::new("/b/project")));
+    }
+
+    #[test]
+    fn without_a_home_the_session_must_be_named() {
+        let options = IsolateOptions {
+            door: "/d".into(),
+            workspace: None,
+            session: None,
+            agent_dirs: Vec::new(),
+            read_only: Vec::new(),
+            uid: None,
+            home: None,
+            state_home: None,
+        };
+        let fault = at_home(&options, Owner { uid: 1, gid: 1 }, Path::new("/w")).expect_err("no place");
+        assert_eq!(
+            fault.to_string(),
+            "HOME (unset): HOME names no folder of yours to keep the session in; set it, or name one with --session"
+        );
     }
 }

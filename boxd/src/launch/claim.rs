@@ -32,6 +32,10 @@ pub(super) enum ClaimFault {
         "the gateway does not answer at {door}: start `gateway serve` on the host, and mount the folder of this box's door"
     )]
     NoDoor { door: String, source: io::Error },
+    #[error(
+        "this user may not open the door {door}: run boxd as the gateway's user, or let this one into the door's folder"
+    )]
+    BarredDoor { door: String, source: io::Error },
     #[error("what answers at {door} is no boxgate door: {what}")]
     NoHouse { door: String, what: String },
     #[error(
@@ -51,7 +55,7 @@ pub(super) enum ClaimFault {
 impl ClaimFault {
     pub(super) const fn code(&self) -> u8 {
         match self {
-            Self::NoDoor { .. } | Self::NoHouse { .. } | Self::Lost(_) => exit::UNAVAILABLE,
+            Self::NoDoor { .. } | Self::BarredDoor { .. } | Self::NoHouse { .. } | Self::Lost(_) => exit::UNAVAILABLE,
             Self::Foreign { .. } | Self::WrongCertificate { .. } => exit::FOREIGN_HOUSE,
             Self::Refused(refused) => refused.reason.exit_code(),
             Self::Unproven(_) => exit::UNPROVEN,
@@ -141,6 +145,9 @@ async fn open(
 
 fn refine(door: &Door, fault: HttpFault) -> ClaimFault {
     match fault {
+        HttpFault::Connect(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            ClaimFault::BarredDoor { door: door.name().to_owned(), source }
+        }
         HttpFault::Connect(source) => ClaimFault::NoDoor { door: door.name().to_owned(), source },
         other => no_house(door, &crate::say::chain(&other)),
     }

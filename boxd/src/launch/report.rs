@@ -1,5 +1,6 @@
 //! Report: tell the house how the run ended, print the answer where text was asked for, and give the exit code.
 
+use std::io;
 use std::time::Duration;
 
 use box_spec::FromBox;
@@ -14,15 +15,19 @@ use crate::agent::Answer;
 use crate::cli::Output;
 use crate::exit;
 use crate::inputs::Wanted;
+use crate::output;
 use crate::say;
 use crate::screen::Outlet;
 
 /// Gives the report and waits for the house to settle it.
-pub(super) async fn report(wanted: &Wanted, mut held: Held, ended: Ended, started: String) -> u8 {
+pub(super) async fn report(wanted: &Wanted, mut held: Held, mut ended: Ended, started: String) -> u8 {
     if wanted.output == Output::Text {
-        print_answer(ended.answer.as_ref());
+        ended.unprinted = print_answer(ended.answer.as_ref());
     }
-    let exit_code = ended.exit_code;
+    let exit_code = match &ended.unprinted {
+        Some(fault) => unprinted(ended.exit_code, fault),
+        None => ended.exit_code,
+    };
     // As PID 1 boxd takes with it whatever is left. Otherwise a report would free the door for what lives on: without
     // one the house counts the run as lost and shuts it.
     if ended.survives && !is_namespace_init() {
@@ -54,6 +59,7 @@ fn report_of(ended: Ended, started: String) -> Report {
         agent_spoke,
         error,
         stdout,
+        unprinted: _,
         answer,
         orphans,
         survives: _,
@@ -94,17 +100,22 @@ fn unreported(exit_code: u8, why: &str) -> u8 {
     if exit_code == 0 { exit::UNREPORTED } else { exit_code }
 }
 
-/// The answer alone on standard output; what the agent says went wrong on standard error.
-fn print_answer(answer: Option<&Answer>) {
+/// Success whose output the caller has not is none.
+fn unprinted(exit_code: u8, why: &io::Error) -> u8 {
+    say::line(&format!("print the agent's output: {why}"));
+    if exit_code == 0 { exit::UNREPORTED } else { exit_code }
+}
+
+/// The answer alone on standard output; what the agent says went wrong on standard error. Gives
+/// what hindered it.
+fn print_answer(answer: Option<&Answer>) -> Option<io::Error> {
     let line = answer.map(|answer| format!("{}\n", answer.text));
     let outcome = match (answer, line) {
-        (Some(answer), Some(line)) if answer.is_error => Outlet::new(std::io::stderr()).write(line.as_bytes()),
-        (_, Some(line)) => Outlet::new(std::io::stdout()).write(line.as_bytes()),
+        (Some(answer), Some(line)) if answer.is_error => Outlet::new(io::stderr()).write(line.as_bytes()),
+        (_, Some(line)) => Outlet::new(io::stdout()).write(line.as_bytes()),
         (_, None) => Ok(()),
     };
-    if let Err(fault) = outcome {
-        say::line(&format!("print the answer: {fault}"));
-    }
+    outcome.err().and_then(output::matters)
 }
 
 /// For the house to write the report down.
@@ -114,12 +125,20 @@ const TEXT_LIMIT: usize = 500;
 
 #[cfg(test)]
 mod tests {
-    use super::{Ended, report_of, unreported};
+    use std::io;
+
+    use super::{Ended, report_of, unprinted, unreported};
     use crate::agent::Answer;
 
     #[test]
     fn a_success_that_was_not_recorded_is_74_and_nothing_else_is() {
         assert_eq!([0, 1, 124, 137].map(|code| unreported(code, "test")), [74, 1, 124, 137]);
+    }
+
+    #[test]
+    fn a_success_whose_output_was_not_printed_is_74_and_nothing_else_is() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!([0, 1, 124, 137].map(|code| unprinted(code, &full)), [74, 1, 124, 137]);
     }
 
     #[test]

@@ -65,13 +65,14 @@ pub(super) async fn supervise(
     let watched =
         watch::watch(started.agent, claimed.spec.ceiling_seconds, held, up.serving, asked, children, &mut drain).await;
     let rest = reaper::end_the_rest().await;
-    let (stdout, answer) = drain.finish().await;
+    let (written, answer) = drain.finish().await;
     errors.finish().await;
     let mut ended = ended_of(&watched, answer.as_ref().map(|answer| answer.is_error), claimed.spec.ceiling_seconds);
     if let Some(text) = &ended.error {
         say::line(text);
     }
-    ended.stdout = stdout;
+    ended.stdout = written.record;
+    ended.unprinted = written.unprinted;
     ended.orphans = rest.orphans;
     ended.survives = rest.survives;
     ended.answer = answer;

@@ -4,14 +4,17 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::config::{self, Config};
+use crate::vault::Vault;
 
 use super::Exit;
 
-/// Writes one line to `out` where all is well, else one line a fault to `err`. Tells how to exit.
+/// Writes one line to `out` where all is well, else one line a fault to `err`. Tells how to exit. A secret that cannot be
+/// used yet is no fault, but said.
 pub fn run(file: &Path, out: &mut impl Write, err: &mut impl Write) -> io::Result<Exit> {
     match config::load(file) {
         Ok(config) => {
             writeln!(out, "{}: ok, {}", file.display(), summary(&config))?;
+            warn_of_outages(config, err)?;
             Ok(Exit::Done)
         }
         Err(faults) => {
@@ -19,6 +22,15 @@ pub fn run(file: &Path, out: &mut impl Write, err: &mut impl Write) -> io::Resul
             Ok(Exit::Usage)
         }
     }
+}
+
+fn warn_of_outages(config: Config, err: &mut impl Write) -> io::Result<()> {
+    // What is malformed was a fault of the file already.
+    let Ok(vault) = Vault::open(config.secrets) else { return Ok(()) };
+    for outage in vault.status().into_iter().filter_map(|secret| secret.outage) {
+        writeln!(err, "warning: {outage}: its grants will answer credential-outage")?;
+    }
+    Ok(())
 }
 
 fn summary(config: &Config) -> String {
@@ -57,5 +69,19 @@ mod tests {
         let (code, out, err) = checked("stat = \"s\"\n[[box]]\nid = 1\n");
         assert_eq!((code, out.as_str()), (Exit::Usage, ""));
         assert_eq!(err.lines().count(), 4, "{err}");
+    }
+
+    #[test]
+    fn a_secret_that_is_not_there_is_no_fault_but_said() {
+        let file = "state = \"s\"\n[[secret]]\nname = \"key\"\nprovider = \"anthropic\"\nkind = \"api-key\"\n";
+        let (code, out, err) = checked(&format!("{file}env = \"NO_SUCH_VARIABLE_OF_A_TEST\"\n"));
+        assert_eq!((code, out.as_str()), (Exit::Done, "house.toml: ok, 0 boxes, 1 secret, 0 grants\n"));
+        assert_eq!(
+            err,
+            "warning: secret key: the environment variable NO_SUCH_VARIABLE_OF_A_TEST is not set: its grants will answer credential-outage\n"
+        );
+        let (code, _, err) = checked(&format!("{file}file = \"nowhere\"\n"));
+        assert_eq!(code, Exit::Done);
+        assert!(err.starts_with("warning: secret key: nowhere "), "{err}");
     }
 }

@@ -83,6 +83,9 @@ async fn serve(config: Config) -> Result<(), ServeFault> {
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeFault::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeFault::Signals)?;
     let (house, doors) = House::build(config)?;
+    for outage in house.vault.status().into_iter().filter_map(|secret| secret.outage) {
+        tracing::warn!("{outage}: its grants answer credential-outage");
+    }
     let operator = OperatorListener::bind(&operator)?;
     record_start(&house).await?;
     let serving = open(&house, doors, operator);

@@ -67,7 +67,7 @@ impl Run {
         self.evidence.refusals.fetch_max(refusals, Ordering::Relaxed);
     }
 
-    /// Somebody in the box who is not boxd opened the door.
+    /// Another than the boxd that holds the door opened it.
     pub(super) fn count_intrusion(&self) {
         self.evidence.intrusions.fetch_add(1, Ordering::Relaxed);
         self.evidence.stain.set();
@@ -121,7 +121,7 @@ impl Run {
             (0, 0) => None,
             (0, count) => Some(format!("{count} of its requests were refused by policy; {shows}")),
             (count, _) => Some(format!(
-                "its door was opened {count} times by somebody in the box who is not boxd; the lines `refused` and `alarm` of box {} show it",
+                "its door was opened {count} times by another than its boxd, be it something in the box or a second boxd at this door; the lines `refused` and `alarm` of box {} show it",
                 self.box_id
             )),
         }

@@ -166,7 +166,9 @@ impl Trouble {
     fn of(fault: ClaimFault) -> Self {
         let text = say::chain(&fault);
         match fault {
-            ClaimFault::NoDoor { .. } | ClaimFault::NoHouse { .. } => Self::Passing(text),
+            ClaimFault::NoDoor { .. } | ClaimFault::BarredDoor { .. } | ClaimFault::NoHouse { .. } => {
+                Self::Passing(text)
+            }
             ClaimFault::Refused(refused)
                 if matches!(refused.reason, ClaimReason::Draining | ClaimReason::LedgerDown) =>
             {

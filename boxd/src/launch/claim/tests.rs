@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::{Attestation, ClaimFault, Claimed, Held, Told, attest, claim};
+use super::{Attestation, ClaimFault, Claimed, Held, HttpFault, Told, attest, claim, refine};
 use crate::cli::Output;
 use crate::environment::Variables;
 use crate::inputs::Wanted;
@@ -153,6 +153,17 @@ async fn lost_when_the_token_opens_nothing(scene: &Scene, stream: UnixStream, cl
 fn refused(reason: ClaimReason) -> String {
     let refused = ClaimRefused { reason, said: "no".to_owned(), hint: "wait".to_owned(), run: None, since: None };
     serde_json::to_string(&refused).expect("json")
+}
+
+#[test]
+fn a_door_that_is_barred_to_this_user_is_told_from_one_that_is_not_there() {
+    for (kind, said) in [
+        (std::io::ErrorKind::PermissionDenied, "this user may not open the door /d"),
+        (std::io::ErrorKind::NotFound, "the gateway does not answer at /d"),
+    ] {
+        let fault = refine(&Door::at("/d".into()), HttpFault::Connect(kind.into()));
+        assert!(fault.code() == 69 && fault.to_string().starts_with(said), "{fault}");
+    }
 }
 
 #[tokio::test]

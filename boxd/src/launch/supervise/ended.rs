@@ -17,6 +17,8 @@ pub(in crate::launch) struct Ended {
     pub(in crate::launch) agent_spoke: bool,
     pub(in crate::launch) error: Option<String>,
     pub(in crate::launch) stdout: StdoutRecord,
+    /// Why the caller has not all of the agent's bytes.
+    pub(in crate::launch) unprinted: Option<std::io::Error>,
     pub(in crate::launch) answer: Option<Answer>,
     pub(in crate::launch) orphans: u32,
     /// Some of what the agent left behind could not be ended.
@@ -41,6 +43,7 @@ impl Default for Ended {
             agent_spoke: false,
             error: None,
             stdout: StdoutRecord { bytes: 0, sha256: EMPTY.to_owned(), kept: false },
+            unprinted: None,
             answer: None,
             orphans: 0,
             survives: false,
