@@ -1,5 +1,6 @@
 //! Hops: the fields of a head that concern one connection only, and so never travel further (RFC 9110 §7.6.1).
 
+use box_spec::wire::{REASON_HEADER, STATUS_HEADER};
 use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
@@ -24,6 +25,10 @@ pub fn strip_answer(headers: &mut HeaderMap) {
         headers.remove(CONTENT_LENGTH);
     }
     strip(headers);
+    // Only the house says that the house refused.
+    for name in [REASON_HEADER, STATUS_HEADER] {
+        headers.remove(name);
+    }
 }
 
 /// Whatever `Connection` names goes too, but not `Host`: that is the target, which no field can take away.
@@ -81,6 +86,13 @@ mod tests {
         let mut answered = head(&fields);
         strip_answer(&mut answered);
         assert_eq!(answered, head(&[("host", "a.test"), ("accept", "*/*"), ("trailer", "x-sum")]));
+    }
+
+    #[test]
+    fn an_upstream_does_not_speak_for_the_house() {
+        let mut answered = head(&[("x-boxgate-reason", "no-grant"), ("X-Boxgate-Status", "403"), ("accept", "*/*")]);
+        strip_answer(&mut answered);
+        assert_eq!(answered, head(&[("accept", "*/*")]));
     }
 
     #[test]
