@@ -52,8 +52,13 @@ pub(crate) struct IsolateArguments {
     pub(crate) uid: Option<u32>,
 }
 
+// Only the long form of help: a prompt such as "-h is broken" must be refused, not answered with help and success.
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct RunArguments {
+    /// Print help.
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
     /// pi, claude or codex; without it the agent that the house names for this box.
     #[arg(long)]
     pub(crate) agent: Option<String>,

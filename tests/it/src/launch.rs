@@ -33,6 +33,7 @@ fn wrong_calls() -> Result<()> {
         ("unknown agent", launch()?.agent("gemini"), "\"gemini\""),
         ("three choices", launch()?.agent("gemini"), "pi, claude or codex"),
         ("empty prompt", launch()?.prompt(""), "empty"),
+        ("a prompt that looks like help", launch()?.prompt("-h is broken"), "'-h'"),
         ("two prompts", launch()?.option("--prompt=again"), "more than one prompt"),
         ("reserved name", launch()?.option("--env").option("https_proxy=x"), "https_proxy"),
         ("reserved", launch()?.option("--env").option("HTTPS_PROXY=x"), "reserved"),
