@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
         sum.add(check("cargo clippy", &mut cargo(&lints))?);
         sum.add(dependencies()?);
-        sum.add(check("cargo xtask demo", Command::new(std::env::current_exe()?).arg("demo"))?);
+        sum.add(check("cargo xtask demo", &mut cargo(&["xtask", "demo"]))?);
         sum.add(tests("unit tests", &["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"])?);
         sum.add(tests("documentation tests", &["test", "--workspace", "--locked", "--doc", "--no-fail-fast"])?);
     }
