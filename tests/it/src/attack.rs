@@ -64,6 +64,9 @@ pub(crate) fn last_record(house: &House) -> Result<Value> {
 /// A run that a good end did not make a success.
 pub(crate) fn no_success(what: &str, record: &Value) -> Result<()> {
     ensure!(record["exit_code"] == 0, "{what}: the agent was to end well: {record}");
-    ensure!(record["verdict"]["failed"].as_str().is_some_and(|why| why.contains("not boxd")), "{what}: {record}");
+    ensure!(
+        record["verdict"]["failed"].as_str().is_some_and(|why| why.contains("its door was opened")),
+        "{what}: {record}"
+    );
     Ok(())
 }
