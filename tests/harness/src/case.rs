@@ -1,4 +1,5 @@
-//! A case, and how all of them are run: side by side first, those that must be alone after that. Slow ones only when asked for.
+//! A case, and how all of them are run: side by side first, then those that mostly wait, many at once, then those that
+//! must be alone. Slow ones only when asked for.
 
 use std::process::ExitCode;
 
@@ -12,15 +13,38 @@ use crate::needs::Need;
 pub struct Case {
     name: &'static str,
     needs: &'static [Need],
-    alone: bool,
+    round: Round,
     slow: bool,
-    run: fn() -> Result<()>,
+    work: Work,
+}
+
+/// When a case runs, and beside how many.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    Beside,
+    /// It spends its time waiting, so that many can go at once.
+    Waiting,
+    Alone,
+}
+
+#[derive(Clone, Copy)]
+enum Work {
+    Written(fn() -> Result<()>),
+    /// One of many that are made from a table.
+    Made(&'static (dyn Fn() -> Result<()> + Sync)),
 }
 
 /// A case that needs nothing and can run beside others.
 #[must_use]
 pub const fn case(name: &'static str, run: fn() -> Result<()>) -> Case {
-    Case { name, needs: &[], alone: false, slow: false, run }
+    Case { name, needs: &[], round: Round::Beside, slow: false, work: Work::Written(run) }
+}
+
+/// One of many cases that are made from a table. Name and work live as long as the program.
+#[must_use]
+pub fn made(name: String, run: impl Fn() -> Result<()> + Sync + 'static) -> Case {
+    let work = Work::Made(Box::leak(Box::new(run)));
+    Case { name: name.leak(), needs: &[], round: Round::Beside, slow: false, work }
 }
 
 impl Case {
@@ -34,7 +58,14 @@ impl Case {
     /// The case takes times, so nothing else may run.
     #[must_use]
     pub const fn alone(mut self) -> Self {
-        self.alone = true;
+        self.round = Round::Alone;
+        self
+    }
+
+    /// The case mostly waits, for an agent's own retries for instance: it runs beside many of its kind.
+    #[must_use]
+    pub const fn waiting(mut self) -> Self {
+        self.round = Round::Waiting;
         self
     }
 
@@ -46,7 +77,11 @@ impl Case {
     }
 
     fn trial(&self, arguments: &Arguments, skipped: &mut Vec<String>) -> Trial {
-        let run = self.run;
+        let work = self.work;
+        let run = move || match work {
+            Work::Written(run) => run(),
+            Work::Made(run) => run(),
+        };
         let trial = Trial::test(self.name, move || run().map_err(|fault| Failed::from(format!("{fault:#}"))));
         let Some(missing) = self.needs.iter().find_map(|need| need.missing()) else {
             return trial;
@@ -66,14 +101,16 @@ pub fn run(cases: &[Case]) -> ExitCode {
     let slow_too = arguments.list || arguments.filter.as_ref().is_some_and(|filter| filter.starts_with(SLOW));
     let (cases, left_out): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| slow_too || !case.slow);
     let mut skipped = Vec::new();
-    let mut round = |alone: bool, threads: Option<usize>| -> Conclusion {
+    let mut run = |round: Round, threads: Option<usize>| -> Conclusion {
         let trials =
-            cases.iter().filter(|case| case.alone == alone).map(|case| case.trial(&arguments, &mut skipped)).collect();
+            cases.iter().filter(|case| case.round == round).map(|case| case.trial(&arguments, &mut skipped)).collect();
         let mut arguments = arguments.clone();
         arguments.test_threads = threads.or(arguments.test_threads);
         libtest_mimic::run(&arguments, trials)
     };
-    let rounds = [round(false, None), round(true, Some(1))];
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let many = arguments.test_threads.or(Some(cores * WAITING_PER_CORE));
+    let rounds = [run(Round::Beside, None), run(Round::Waiting, many), run(Round::Alone, Some(1))];
     if arguments.list {
         return ExitCode::SUCCESS;
     }
@@ -97,3 +134,4 @@ fn chosen(arguments: &Arguments, name: &str) -> bool {
 }
 
 const SLOW: &str = "slow::";
+const WAITING_PER_CORE: usize = 4;

@@ -20,7 +20,7 @@ pub mod secrets;
 
 pub use bare::Bare;
 pub use boxes::BoxRun;
-pub use case::{Case, case};
+pub use case::{Case, case, made};
 pub use claim::Claimed;
 pub use door::Tunnel;
 pub use house::{House, HouseBuilder};
