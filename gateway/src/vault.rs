@@ -2,6 +2,7 @@
 
 pub mod credential;
 pub mod source;
+pub mod token;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,8 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use box_spec::{CredentialKind, Provider};
 use jiff::{SignedDuration, Timestamp};
 
-pub use credential::{Credential, SecretText};
+pub use credential::{Credential, Role, SecretText};
 pub use source::{Malformed, SourceFault};
+pub use token::AccountId;
 
 use source::{FileStamp, Reading};
 
@@ -25,8 +27,7 @@ pub struct SecretName(Arc<str>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecretConfig {
     pub name: SecretName,
-    pub provider: Provider,
-    pub kind: CredentialKind,
+    pub role: Role,
     pub source: Source,
     /// When it ceases to be valid, where the operator knows. It is not used in the last minute before that.
     pub expires: Option<Timestamp>,
@@ -80,8 +81,7 @@ pub struct SecretStatus {
 
 #[derive(Debug)]
 struct Entry {
-    provider: Provider,
-    kind: CredentialKind,
+    role: Role,
     expires: Option<Timestamp>,
     held: Held,
 }
@@ -92,14 +92,20 @@ enum Held {
     File { path: PathBuf, last: Mutex<Option<(FileStamp, Arc<Credential>)>> },
 }
 
-/// Looks at a source as the vault will: what is in it must be a secret, or not be there yet.
-pub fn check(source: &Source) -> Result<(), SourceFault> {
-    match source {
-        Source::Env(variable) => source::from_env(variable, std::env::var_os(variable)).map(drop),
+/// Looks at a source as the vault will: what is in it must be a secret (of this role, where that is known),
+/// or not be there yet.
+pub fn check(source: &Source, role: Option<&Role>) -> Result<(), SourceFault> {
+    let text = match source {
+        Source::Env(variable) => source::from_env(variable, std::env::var_os(variable))?,
         Source::File(path) => match source::read(path) {
-            Ok(_) | Err(SourceFault::Missing(_)) => Ok(()),
-            Err(fault) => Err(fault),
+            Ok(reading) => Some(reading.text),
+            Err(SourceFault::Missing(_)) => None,
+            Err(fault) => return Err(fault),
         },
+    };
+    match (role, text) {
+        (Some(role), Some(text)) => Credential::new(role, text).map(drop).map_err(|malformed| source.fault(malformed)),
+        (None, _) | (_, None) => Ok(()),
     }
 }
 
@@ -112,39 +118,44 @@ impl Vault {
     /// The credential, as its source holds it now.
     pub fn credential(&self, name: &SecretName) -> Result<Arc<Credential>, Outage> {
         let entry = self.entries.get(name).ok_or_else(|| Outage::Unknown { name: name.clone() })?;
-        if let Some(expires) = entry.expires
-            && Timestamp::now() >= expires - EXPIRY_SKEW
-        {
-            return Err(Outage::Expired { name: name.clone(), expires });
-        }
-        match &entry.held {
+        let in_time = |expires: Option<Timestamp>| match expires {
+            Some(expires) if Timestamp::now() >= expires - EXPIRY_SKEW => {
+                Err(Outage::Expired { name: name.clone(), expires })
+            }
+            Some(_) | None => Ok(()),
+        };
+        in_time(entry.expires)?;
+        let credential = match &entry.held {
             Held::Env { variable, credential } => {
-                credential.clone().ok_or_else(|| Outage::EnvUnset { name: name.clone(), variable: variable.clone() })
+                credential.clone().ok_or_else(|| Outage::EnvUnset { name: name.clone(), variable: variable.clone() })?
             }
             Held::File { path, last } => {
-                entry.read_file(path, last).map_err(|fault| Outage::File { name: name.clone(), fault })
+                entry.read_file(path, last).map_err(|fault| Outage::File { name: name.clone(), fault })?
             }
-        }
+        };
+        in_time(credential.expires())?;
+        Ok(credential)
     }
 
     /// The kind of the first credential of a provider that can be used now.
     #[must_use]
     pub fn available(&self, provider: Provider) -> Option<CredentialKind> {
         let usable = |name: &&SecretName| {
-            self.entries.get(*name).is_some_and(|entry| entry.provider == provider) && self.credential(name).is_ok()
+            self.entries.get(*name).is_some_and(|entry| entry.role.provider == provider)
+                && self.credential(name).is_ok()
         };
-        self.order.iter().find(usable).and_then(|name| self.entries.get(name)).map(|entry| entry.kind)
+        self.order.iter().find(usable).and_then(|name| self.entries.get(name)).map(|entry| entry.role.kind)
     }
 
     /// Every secret and whether it can be used now. No value.
     #[must_use]
     pub fn status(&self) -> Vec<SecretStatus> {
         let one = |name: &SecretName| {
-            let Entry { provider, kind, expires: _, held: _ } = self.entries.get(name)?;
+            let Entry { role, expires: _, held: _ } = self.entries.get(name)?;
             Some(SecretStatus {
                 name: name.clone(),
-                provider: *provider,
-                kind: *kind,
+                provider: role.provider,
+                kind: role.kind,
                 outage: self.credential(name).err(),
             })
         };
@@ -154,8 +165,8 @@ impl Vault {
     fn open_with(secrets: Vec<SecretConfig>, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<VaultFault>> {
         let mut vault = Self { entries: BTreeMap::new(), order: Vec::new() };
         let mut faults = Vec::new();
-        for SecretConfig { name, provider, kind, source, expires } in secrets {
-            match Entry::open(provider, kind, source, expires, &env) {
+        for SecretConfig { name, role, source, expires } in secrets {
+            match Entry::open(role, source, expires, &env) {
                 Ok(entry) => {
                     vault.order.push(name.clone());
                     vault.entries.insert(name, entry);
@@ -167,29 +178,38 @@ impl Vault {
     }
 }
 
+impl Source {
+    fn fault(&self, malformed: Malformed) -> SourceFault {
+        match self {
+            Self::Env(variable) => SourceFault::Env(variable.clone(), malformed),
+            Self::File(path) => SourceFault::File(path.clone(), malformed),
+        }
+    }
+}
+
 impl Entry {
     fn open(
-        provider: Provider,
-        kind: CredentialKind,
+        role: Role,
         source: Source,
         expires: Option<Timestamp>,
         env: &impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SourceFault> {
-        let held = match source {
+        let credential = |text| Credential::new(&role, text).map(Arc::new).map_err(|malformed| source.fault(malformed));
+        let held = match &source {
             Source::Env(variable) => {
-                let text = source::from_env(&variable, env(&variable))?;
-                Held::Env { credential: text.map(|text| Arc::new(Credential::new(provider, kind, text))), variable }
+                let text = source::from_env(variable, env(variable))?;
+                Held::Env { credential: text.map(credential).transpose()?, variable: variable.clone() }
             }
             Source::File(path) => {
-                let held = match source::read(&path) {
-                    Ok(Reading { text, stamp }) => Some((stamp, Arc::new(Credential::new(provider, kind, text)))),
+                let held = match source::read(path) {
+                    Ok(Reading { text, stamp }) => Some((stamp, credential(text)?)),
                     Err(SourceFault::Missing(_)) => None,
                     Err(fault) => return Err(fault),
                 };
-                Held::File { path, last: Mutex::new(held) }
+                Held::File { path: path.clone(), last: Mutex::new(held) }
             }
         };
-        Ok(Self { provider, kind, expires, held })
+        Ok(Self { role, expires, held })
     }
 
     /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing.
@@ -207,7 +227,9 @@ impl Entry {
         }
         *last = None;
         let Reading { text, stamp } = source::read(path)?;
-        let credential = Arc::new(Credential::new(self.provider, self.kind, text));
+        let credential = Credential::new(&self.role, text)
+            .map(Arc::new)
+            .map_err(|malformed| SourceFault::File(path.to_owned(), malformed))?;
         *last = Some((stamp, Arc::clone(&credential)));
         Ok(credential)
     }
@@ -242,16 +264,17 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use box_spec::{CredentialKind, Provider};
     use jiff::{SignedDuration, Timestamp};
 
-    use super::{Malformed, Outage, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault};
+    use super::{Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault};
 
     fn secret(source: Source) -> Vec<SecretConfig> {
         vec![SecretConfig {
             name: SecretName::new("model"),
-            provider: Provider::Anthropic,
-            kind: CredentialKind::Login,
+            role: Role { provider: Provider::Anthropic, kind: CredentialKind::Login, account: None },
             source,
             expires: None,
         }]
@@ -321,7 +344,7 @@ mod tests {
     fn the_first_usable_secret_of_a_provider_is_its_credential() {
         let key = SecretConfig {
             name: SecretName::new("key"),
-            kind: CredentialKind::ApiKey,
+            role: Role { provider: Provider::Anthropic, kind: CredentialKind::ApiKey, account: None },
             ..secret(Source::Env("KEY".to_owned())).remove(0)
         };
         let mut both = secret(Source::Env("LOGIN".to_owned()));
@@ -330,6 +353,26 @@ mod tests {
             Vault::open_with(both, |variable| (variable == "KEY").then(|| OsString::from("sk"))).expect("opened");
         assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::ApiKey));
         assert_eq!(vault.available(Provider::Openai), None);
+    }
+
+    #[test]
+    fn a_chatgpt_login_that_has_ended_or_names_no_account_is_an_outage() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("secret");
+        let mut secrets = secret(Source::File(path.clone()));
+        secrets[0].role.provider = Provider::OpenaiCodex;
+        let vault = Vault::open(secrets).expect("opened");
+        for (ends_in, usable) in [(3_600, true), (30, false), (-1, false)] {
+            let exp = (Timestamp::now() + SignedDuration::from_secs(ends_in)).as_second();
+            let claims = format!(r#"{{"exp":{exp},"https://api.openai.com/auth":{{"chatgpt_account_id":"a"}}}}"#);
+            let token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+            crate::files::write_private(&path, token.as_bytes()).expect("written");
+            let told = value(&vault);
+            assert_eq!(told.is_ok(), usable, "{ends_in}: {told:?}");
+            assert!(usable || matches!(told, Err(Outage::Expired { .. })), "{told:?}");
+        }
+        crate::files::write_private(&path, b"opaque").expect("written");
+        assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::NoAccount), .. })));
     }
 
     #[test]

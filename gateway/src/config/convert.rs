@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::dial::DialConfig;
 use crate::ledger::{Settings, SyncMode};
 use crate::policy::Policy;
-use crate::vault::{self, SecretConfig, SecretName, Source};
+use crate::vault::{self, AccountId, Role, SecretConfig, SecretName, Source};
 
 use super::faults::{Faults, Span};
 use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, RawSecret, Text};
@@ -158,25 +158,51 @@ fn convert_boxes(
 fn convert_secrets(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> Vec<SecretConfig> {
     let mut names = BTreeSet::new();
     let mut secrets = Vec::new();
-    for RawSecret { name, provider, kind, env, file, expires } in raw {
+    for RawSecret { name, provider, kind, account_id, env, file, expires } in raw {
         let name = name.and_then(|name| plain_name(name, faults));
         let name = name.and_then(|name| unique(&mut names, name, "secret", faults));
-        let provider = provider.and_then(|provider| served(&provider, faults));
-        let kind = kind.and_then(|kind| credential_kind(&kind, faults));
-        let source = convert_source(env, file, base, faults);
+        let role = convert_role(provider, kind, account_id, faults);
+        let source = convert_source(env, file, role.as_ref(), base, faults);
         let expires = expires.and_then(|expires| {
             let read = expires.value.parse::<Timestamp>();
             faults.take(&expires.span, read.map_err(|_| "`expires` must be a time as in \"2026-12-31T23:59:59Z\""))
         });
-        if let (Some(name), Some(provider), Some(kind), Some(source)) = (name, provider, kind, source) {
-            secrets.push(SecretConfig { name: SecretName::new(&name.value), provider, kind, source, expires });
+        if let (Some(name), Some(role), Some(source)) = (name, role, source) {
+            secrets.push(SecretConfig { name: SecretName::new(&name.value), role, source, expires });
         }
     }
     secrets
 }
 
+/// Whose secret it is, and what its provider takes.
+fn convert_role(provider: Text, kind: Text, account: Text, faults: &mut Faults) -> Option<Role> {
+    let provider = provider.and_then(|provider| served(&provider, faults));
+    let kind_place = span_of(&kind);
+    let kind = kind.and_then(|kind| credential_kind(&kind, faults));
+    let account_place = span_of(&account);
+    let given = account.is_some();
+    let account = account.and_then(|account| faults.take(&account.span, AccountId::parse(&account.value)));
+    let is_sound = given == account.is_some();
+    let role = Role { provider: provider?, kind: kind?, account };
+    match (role.provider, role.kind) {
+        (Provider::Openai, CredentialKind::Login) => faults
+            .add(kind_place, "openai takes an \"api-key\"; a ChatGPT login is a secret of provider \"openai-codex\""),
+        (Provider::OpenaiCodex, CredentialKind::ApiKey) => {
+            faults.add(kind_place, "openai-codex takes a \"login\"; an API key is a secret of provider \"openai\"");
+        }
+        (Provider::Anthropic, _)
+        | (Provider::Openai, CredentialKind::ApiKey)
+        | (Provider::OpenaiCodex, CredentialKind::Login) => {}
+    }
+    if given && role.provider != Provider::OpenaiCodex {
+        faults.add(account_place, "`account_id` is only for a login of provider \"openai-codex\"");
+    }
+    // Without the account that was meant, its text would be blamed for naming none.
+    is_sound.then_some(role)
+}
+
 /// Exactly one source; what is in it now must be a secret, or not be there yet.
-fn convert_source(env: Text, file: Text, base: &Path, faults: &mut Faults) -> Option<Source> {
+fn convert_source(env: Text, file: Text, role: Option<&Role>, base: &Path, faults: &mut Faults) -> Option<Source> {
     let (source, place) = match (env, file) {
         (Some(env), None) => (Source::Env(env.value), env.span),
         (None, Some(file)) => (Source::File(base.join(file.value)), file.span),
@@ -192,20 +218,17 @@ fn convert_source(env: Text, file: Text, base: &Path, faults: &mut Faults) -> Op
         faults.add(place, "`env` in [[secret]] must be the name of an environment variable, not a value");
         return None;
     }
-    faults.take(&place, vault::check(&source))?;
+    faults.take(&place, vault::check(&source, role))?;
     Some(source)
 }
 
-/// A provider that this house serves already.
+/// A provider that this house serves.
 pub(super) fn served(provider: &At<String>, faults: &mut Faults) -> Option<Provider> {
-    match provider_named(&provider.value) {
-        Some(Provider::Anthropic) => return Some(Provider::Anthropic),
-        Some(other @ (Provider::Openai | Provider::OpenaiCodex)) => {
-            faults.add(provider.span.clone(), format!("provider \"{other}\" is not served yet: only \"anthropic\" is"));
-        }
-        None => faults.add(provider.span.clone(), "unknown provider: known are anthropic, openai, openai-codex"),
+    let known = provider_named(&provider.value);
+    if known.is_none() {
+        faults.add(provider.span.clone(), "unknown provider: known are anthropic, openai, openai-codex");
     }
-    None
+    known
 }
 
 /// A name of the file's own: for grants and secrets.

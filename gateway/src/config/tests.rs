@@ -55,7 +55,7 @@ fn a_full_file_is_read_as_it_says() {
     let secrets: Vec<_> = config
         .secrets
         .iter()
-        .map(|secret| (secret.name.as_str(), secret.provider, secret.kind, secret.source.clone()))
+        .map(|secret| (secret.name.as_str(), secret.role.provider, secret.role.kind, secret.source.clone()))
         .collect();
     assert_eq!(
         secrets,

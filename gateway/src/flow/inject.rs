@@ -85,6 +85,9 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
     if grant.secret.is_some() || !grant.keeps_credentials {
         strip_credentials(&mut head);
     }
+    for (name, _) in &rendered {
+        strip_spellings(&mut head, name);
+    }
     let injected = rendered.iter().map(|(name, _)| name.clone()).collect();
     for (name, value) in rendered {
         head.headers.insert(name, value);
@@ -128,6 +131,16 @@ fn strip_credentials(head: &mut Parts) {
         && let Some(kept) = without_credential_keys(path)
     {
         head.uri = Uri::from(kept);
+    }
+}
+
+/// Empties a header that is about to be set, in every spelling: what the house sets there stands alone.
+fn strip_spellings(head: &mut Parts, name: &HeaderName) {
+    let name = carriers::folded(name.as_str());
+    let same: Vec<HeaderName> =
+        head.headers.keys().filter(|other| carriers::folded(other.as_str()) == name).cloned().collect();
+    for name in same {
+        head.headers.remove(name);
     }
 }
 

@@ -23,7 +23,9 @@ pub fn protocol_carries_credential(item: &str) -> bool {
     PROTOCOL_MARKS.iter().any(|mark| item.starts_with(mark)) || PROTOCOL_PARTS.iter().any(|part| item.contains(part))
 }
 
-fn folded(name: &str) -> String {
+/// A name of a header or key in the one form that all its spellings share: lower case, and `-` for `_`.
+#[must_use]
+pub fn folded(name: &str) -> String {
     name.trim().to_ascii_lowercase().replace('_', "-")
 }
 

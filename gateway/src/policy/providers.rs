@@ -51,9 +51,11 @@ pub const fn facts(provider: Provider) -> Facts {
         Provider::Anthropic => {
             Facts { model_hosts: &["api.anthropic.com"], model_methods: &["POST"], model_paths: &["/v1/messages"] }
         }
-        Provider::Openai => {
-            Facts { model_hosts: &["api.openai.com"], model_methods: &["GET", "POST"], model_paths: &["/v1/responses"] }
-        }
+        Provider::Openai => Facts {
+            model_hosts: &["api.openai.com"],
+            model_methods: &["GET", "POST"],
+            model_paths: &["/v1/responses", "/v1/chat/completions"],
+        },
         Provider::OpenaiCodex => Facts {
             model_hosts: &["chatgpt.com"],
             model_methods: &["GET", "POST"],

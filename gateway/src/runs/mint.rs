@@ -1,5 +1,7 @@
 //! Minting: a run's id, its token and its sentinels.
 
+mod chatgpt;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,7 +44,7 @@ pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
         box_id,
         agent,
         namespace_init,
-        sentinels: served.into_iter().map(|(provider, kind)| sentinel(provider, kind)).collect(),
+        sentinels: served.into_iter().map(|(provider, kind)| sentinel(provider, kind, started)).collect(),
         started,
         ceiling,
         token_digest: digest(&token),
@@ -53,20 +55,18 @@ pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
 }
 
 /// A worthless credential that has the form of a real one of its provider, and says what it is.
-fn sentinel(provider: Provider, kind: CredentialKind) -> Sentinel {
-    let random = Uuid::new_v4().simple();
+fn sentinel(provider: Provider, kind: CredentialKind, now: Timestamp) -> Sentinel {
+    let random = Uuid::new_v4().simple().to_string();
+    let plain = |prefix: &str| format!("{prefix}-{SENTINEL_MARK}-{random}");
     let (access, refresh) = match (provider, kind) {
-        (Provider::Anthropic, CredentialKind::Login) => ("sk-ant-oat01", Some("sk-ant-ort01")),
-        (Provider::Anthropic, CredentialKind::ApiKey) => ("sk-ant-api03", None),
-        (Provider::Openai | Provider::OpenaiCodex, CredentialKind::ApiKey) => ("sk-proj", None),
-        (Provider::Openai | Provider::OpenaiCodex, CredentialKind::Login) => ("at", Some("rt")),
+        (Provider::Anthropic, CredentialKind::Login) => (plain("sk-ant-oat01"), Some(plain("sk-ant-ort01"))),
+        (Provider::Anthropic, CredentialKind::ApiKey) => (plain("sk-ant-api03"), None),
+        (Provider::Openai | Provider::OpenaiCodex, CredentialKind::ApiKey) => (plain("sk-proj"), None),
+        (Provider::Openai | Provider::OpenaiCodex, CredentialKind::Login) => {
+            (chatgpt::token(&random, now), Some(plain("rt")))
+        }
     };
-    Sentinel {
-        provider,
-        kind,
-        access: format!("{access}-{SENTINEL_MARK}-{random}"),
-        refresh: refresh.map(|prefix| format!("{prefix}-{SENTINEL_MARK}-{random}")),
-    }
+    Sentinel { provider, kind, access, refresh }
 }
 
 impl Run {

@@ -4,40 +4,69 @@ use std::fmt;
 
 use box_spec::{CredentialKind, Provider};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use jiff::Timestamp;
 use zeroize::Zeroizing;
+
+use super::source::Malformed;
+use super::token::{AccountId, Claims};
 
 /// One real credential, checked: visible ASCII only, so that it is always a whole header value.
 #[derive(Debug)]
 pub struct Credential {
-    provider: Provider,
-    kind: CredentialKind,
+    role: Role,
     value: SecretText,
+    expires: Option<Timestamp>,
+}
+
+/// What a secret is besides its text: whose it is, how it authenticates, for which account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Role {
+    pub provider: Provider,
+    pub kind: CredentialKind,
+    /// The account of a ChatGPT login; `None` takes the one that the token names.
+    pub account: Option<AccountId>,
 }
 
 /// Text that has no printable form and is wiped when dropped.
 pub struct SecretText(Zeroizing<String>);
 
 impl Credential {
-    #[must_use]
-    pub const fn new(provider: Provider, kind: CredentialKind, value: SecretText) -> Self {
-        Self { provider, kind, value }
+    /// # Errors
+    /// A ChatGPT login for which neither the configuration nor the token names an account: the provider would not
+    /// know whom it serves.
+    pub fn new(role: &Role, value: SecretText) -> Result<Self, Malformed> {
+        let mut role = role.clone();
+        let mut expires = None;
+        if role.is_chatgpt_login() {
+            let claims = Claims::of(value.expose());
+            role.account = Some(role.account.or(claims.account).ok_or(Malformed::NoAccount)?);
+            expires = claims.expires;
+        }
+        Ok(Self { role, value, expires })
     }
 
     #[must_use]
     pub const fn provider(&self) -> Provider {
-        self.provider
+        self.role.provider
     }
 
     #[must_use]
     pub const fn kind(&self) -> CredentialKind {
-        self.kind
+        self.role.kind
     }
 
-    /// The headers by which the provider takes this credential, marked sensitive. None rendered means: do not send.
+    /// When it ceases to be valid, where it says so itself.
+    #[must_use]
+    pub const fn expires(&self) -> Option<Timestamp> {
+        self.expires
+    }
+
+    /// The headers by which the provider takes this credential; what is secret is marked sensitive. None rendered
+    /// means: do not send.
     #[must_use]
     pub fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let value = self.value.expose();
-        let (name, text) = match (self.provider, self.kind) {
+        let (name, text) = match (self.role.provider, self.role.kind) {
             (Provider::Anthropic, CredentialKind::ApiKey) => {
                 (HeaderName::from_static("x-api-key"), Zeroizing::new(value.to_owned()))
             }
@@ -46,17 +75,28 @@ impl Credential {
                 (AUTHORIZATION, Zeroizing::new(format!("Bearer {value}")))
             }
         };
-        let rendered = HeaderValue::from_str(&text).map(|mut header| {
-            header.set_sensitive(true);
-            (name, header)
-        });
-        rendered.into_iter().collect()
+        let Ok(mut secret) = HeaderValue::from_str(&text) else { return Vec::new() };
+        secret.set_sensitive(true);
+        let account = self.role.account.as_ref().map(|account| HeaderValue::from_str(account.as_str()));
+        match account {
+            None => vec![(name, secret)],
+            Some(Ok(account)) => vec![(name, secret), (ACCOUNT_HEADER, account)],
+            Some(Err(_)) => Vec::new(),
+        }
     }
 
     /// The value itself, for the search that keeps it from coming back to the box.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.value.expose()
+    }
+}
+
+impl Role {
+    /// Whether the provider must also be told for which account.
+    #[must_use]
+    pub const fn is_chatgpt_login(&self) -> bool {
+        matches!((self.provider, self.kind), (Provider::OpenaiCodex, CredentialKind::Login))
     }
 }
 
@@ -78,26 +118,62 @@ impl fmt::Debug for SecretText {
     }
 }
 
+/// The account that a ChatGPT login acts for.
+const ACCOUNT_HEADER: HeaderName = HeaderName::from_static("chatgpt-account-id");
+
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use box_spec::{CredentialKind, Provider};
     use zeroize::Zeroizing;
 
-    use super::{Credential, SecretText};
+    use super::{AccountId, Credential, Malformed, Role, SecretText};
+
+    fn made(
+        provider: Provider,
+        kind: CredentialKind,
+        account: Option<&str>,
+        value: &str,
+    ) -> Result<Credential, Malformed> {
+        let account = account.map(|account| AccountId::parse(account).expect("an account"));
+        Credential::new(&Role { provider, kind, account }, SecretText::new(Zeroizing::new(value.to_owned())))
+    }
+
+    fn rendered(credential: &Credential) -> Vec<(String, String)> {
+        let text = |value: &http::HeaderValue| value.to_str().expect("ASCII").to_owned();
+        credential.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    }
 
     #[test]
-    fn a_login_is_a_bearer_and_a_key_is_x_api_key() {
-        for (kind, name, value) in [
-            (CredentialKind::Login, "authorization", "Bearer sk-real"),
-            (CredentialKind::ApiKey, "x-api-key", "sk-real"),
+    fn a_login_is_a_bearer_and_a_key_is_what_its_provider_takes() {
+        for (provider, kind, name, value) in [
+            (Provider::Anthropic, CredentialKind::Login, "authorization", "Bearer sk-real"),
+            (Provider::Anthropic, CredentialKind::ApiKey, "x-api-key", "sk-real"),
+            (Provider::Openai, CredentialKind::ApiKey, "authorization", "Bearer sk-real"),
+        ] {
+            let credential = made(provider, kind, None, "sk-real").expect("a credential");
+            assert_eq!(rendered(&credential), [(name.to_owned(), value.to_owned())]);
+            assert!(credential.headers()[0].1.is_sensitive());
+            assert!(!format!("{credential:?}{:?}", credential.headers()).contains("sk-real"));
+        }
+    }
+
+    #[test]
+    fn a_chatgpt_login_also_says_for_which_account() {
+        let claim = URL_SAFE_NO_PAD.encode(r#"{"https://api.openai.com/auth":{"chatgpt_account_id":"of-token"}}"#);
+        let jwt = format!("e30.{claim}.c2ln");
+        for (configured, token, account) in [
+            (None, jwt.as_str(), "of-token"),
+            (Some("given"), jwt.as_str(), "given"),
+            (Some("given"), "opaque", "given"),
         ] {
             let credential =
-                Credential::new(Provider::Anthropic, kind, SecretText::new(Zeroizing::new("sk-real".to_owned())));
-            let headers = credential.headers();
-            assert_eq!(headers.len(), 1);
-            assert_eq!((headers[0].0.as_str(), headers[0].1.as_bytes()), (name, value.as_bytes()));
-            assert!(headers[0].1.is_sensitive());
-            assert!(!format!("{credential:?}{headers:?}").contains("sk-real"));
+                made(Provider::OpenaiCodex, CredentialKind::Login, configured, token).expect("a credential");
+            let bearer = ("authorization".to_owned(), format!("Bearer {token}"));
+            assert_eq!(rendered(&credential), [bearer, ("chatgpt-account-id".to_owned(), account.to_owned())]);
         }
+        let nameless = made(Provider::OpenaiCodex, CredentialKind::Login, None, "opaque");
+        assert_eq!(nameless.err(), Some(Malformed::NoAccount));
     }
 }

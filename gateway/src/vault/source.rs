@@ -40,6 +40,8 @@ pub enum Malformed {
     Inner,
     #[error("holds a byte that is no ASCII")]
     NotAscii,
+    #[error("holds a token that names no ChatGPT account: give this [[secret]] its `account_id`")]
+    NoAccount,
 }
 
 /// What a file looked like when it was read.

@@ -1,9 +1,9 @@
 //! The overwrite by table: what the box sent, and what goes out.
 
 use http::header::HOST;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderName, Request};
 
-use super::{address, still_holds_a_sentinel, strip_credentials, without_credential_keys};
+use super::{address, still_holds_a_sentinel, strip_credentials, strip_spellings, without_credential_keys};
 use crate::host::Target;
 use crate::policy::Scheme;
 
@@ -39,6 +39,23 @@ fn every_carrier_of_a_credential_is_emptied_in_any_spelling() {
     strip_credentials(&mut head);
     assert_eq!(names(&head.headers), ["anthropic-version", "user-agent"]);
     assert_eq!(head.uri.to_string(), "/v1/messages?beta=true&x=1");
+}
+
+#[test]
+fn what_the_house_sets_stands_alone_in_every_spelling() {
+    let mut head = parts(
+        "/",
+        &[
+            ("chatgpt-account-id", "mine"),
+            ("ChatGPT-Account-ID", "mine"),
+            ("chatgpt_account_id", "mine"),
+            ("chatgpt-account_id", "mine"),
+            ("chatgpt-account-ids", "another"),
+            ("openai-organization", "org"),
+        ],
+    );
+    strip_spellings(&mut head, &HeaderName::from_static("chatgpt-account-id"));
+    assert_eq!(names(&head.headers), ["chatgpt-account-ids", "openai-organization"]);
 }
 
 #[test]

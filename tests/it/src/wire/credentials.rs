@@ -161,11 +161,11 @@ fn respelled() -> Result<()> {
 
 fn not_served() -> Result<()> {
     let mut house = House::builder()
-        .extra("[[secret]]\nname = \"chat\"\nprovider = \"openai-codex\"\nkind = \"login\"\nenv = \"CHAT\"\n")
+        .extra("[[secret]]\nname = \"chat\"\nprovider = \"google\"\nkind = \"login\"\nenv = \"CHAT\"\n")
         .prepare()?;
     let told = house.gateway(&["check"])?.expect_code(64)?;
     let told = format!("{}{}", told.text(), told.stderr);
-    ensure!(told.contains("openai-codex") && told.contains("house.toml:"), "{told}");
+    ensure!(told.contains("unknown provider") && told.contains("house.toml:"), "{told}");
     ensure!(house.start().is_err(), "it started");
     Ok(())
 }
