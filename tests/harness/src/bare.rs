@@ -40,7 +40,7 @@ impl Bare {
         bare = bare.env("NODE_EXTRA_CA_CERTS", &ca.display().to_string());
         match secret {
             Real::ApiKey(key) => Ok(bare.env("ANTHROPIC_API_KEY", key)),
-            Real::Bearer(token) => {
+            Real::Bearer(token) | Real::Login { token, account: _ } => {
                 let login = serde_json::json!({"claudeAiOauth": {"accessToken": token, "scopes": ["user:inference"], "subscriptionType": "max"}});
                 put_deep(&bare.folders.path().join("config/.credentials.json"), login.to_string().as_bytes(), 0o600)?;
                 Ok(bare)

@@ -1,6 +1,5 @@
 //! A house under test: its configuration in a folder of its own, its process, what it wrote down.
 
-use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -9,15 +8,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use box_spec::Provider;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use standin::{Real, StandIn};
 use tempfile::TempDir;
 
-use crate::files::{give, put};
 use crate::process::{self, Ran, Running};
 use crate::tools::Tools;
 use crate::waits::until;
+
+mod builder;
+
+pub use builder::HouseBuilder;
 
 /// A running house. Dropped, it is killed and its folder removed.
 pub struct House {
@@ -30,180 +32,10 @@ pub struct House {
     said: String,
 }
 
-/// What a house is to be.
-///
-/// # Defaults
-///
-/// One box `one` with claude, no secret, no grant, a ceiling of two minutes.
-pub struct HouseBuilder {
-    boxes: Vec<(String, String)>,
-    secret: Option<Real>,
-    grants: String,
-    ceiling: String,
-    extra: String,
-    ledger: String,
-    env: Vec<(String, String)>,
-    files: Vec<(String, Vec<u8>)>,
-    user: Option<u32>,
-}
-
-impl HouseBuilder {
-    /// Grants the model at the stand-in, with the secret.
-    #[must_use]
-    pub fn model_at(self, standin: &StandIn, secret: Real) -> Self {
-        let address = standin.address();
-        self.file("standin-ca.pem", standin.ca_pem().as_bytes()).secret(secret).grant(&format!(
-            "name = \"model\"\npreset = \"anthropic\"\nsecret = \"anthropic\"\nunsafe_dial = \"{address}\"\nupstream_ca = \"standin-ca.pem\""
-        ))
-    }
-
-    /// The real credential, named `anthropic`, read from a file.
-    #[must_use]
-    pub fn secret(mut self, secret: Real) -> Self {
-        self.secret = Some(secret);
-        self
-    }
-
-    /// The lines of one more grant; the first that matches wins.
-    #[must_use]
-    pub fn grant(mut self, lines: &str) -> Self {
-        let _infallible = write!(self.grants, "\n[[grant]]\n{lines}\n");
-        self
-    }
-
-    /// One more box, with lines of its own beside `id` and `door`.
-    #[must_use]
-    pub fn add_box(mut self, id: &str, lines: &str) -> Self {
-        self.boxes.push((id.to_owned(), lines.to_owned()));
-        self
-    }
-
-    /// Boxes so far may have a network of their own, as one that is not isolated has here.
-    #[must_use]
-    pub fn open_network(mut self) -> Self {
-        for (_, lines) in &mut self.boxes {
-            lines.push_str("unsafe_open_network = true\n");
-        }
-        self
-    }
-
-    /// No box but those added from here on.
-    #[must_use]
-    pub fn no_boxes(mut self) -> Self {
-        self.boxes.clear();
-        self
-    }
-
-    #[must_use]
-    pub fn ceiling(mut self, duration: &str) -> Self {
-        duration.clone_into(&mut self.ceiling);
-        self
-    }
-
-    /// Lines of the `[ledger]` table.
-    #[must_use]
-    pub fn ledger(mut self, lines: &str) -> Self {
-        lines.clone_into(&mut self.ledger);
-        self
-    }
-
-    /// More text for the end of the configuration, tables and all.
-    #[must_use]
-    pub fn extra(mut self, text: &str) -> Self {
-        self.extra.push_str(text);
-        self
-    }
-
-    /// A variable of the gateway's environment.
-    #[must_use]
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    /// The gateway runs as this ordinary user, who owns all of the house.
-    #[must_use]
-    pub fn as_user(mut self, uid: u32) -> Self {
-        self.user = Some(uid);
-        self
-    }
-
-    /// A file beside the configuration.
-    #[must_use]
-    pub fn file(mut self, name: &str, bytes: &[u8]) -> Self {
-        self.files.push((name.to_owned(), bytes.to_vec()));
-        self
-    }
-
-    /// Starts it and waits until its doors answer.
-    ///
-    /// # Errors
-    ///
-    /// When it does not get ready; tells what the gateway said.
-    pub fn start(self) -> Result<House> {
-        let mut house = self.prepare()?;
-        house.start()?;
-        Ok(house)
-    }
-
-    /// Writes all files and starts nothing.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written.
-    pub fn prepare(self) -> Result<House> {
-        let folder = tempfile::Builder::new().prefix("house-").tempdir().context("make the house's folder")?;
-        for (name, bytes) in &self.files {
-            put(&folder.path().join(name), bytes, 0o600)?;
-        }
-        if let Some(Real::Bearer(value) | Real::ApiKey(value)) = &self.secret {
-            put(&folder.path().join("secret"), value.as_bytes(), 0o600)?;
-        }
-        for (id, _) in &self.boxes {
-            std::fs::create_dir(folder.path().join(id)).context("make a door's folder")?;
-        }
-        put(&folder.path().join("house.toml"), self.text(folder.path()).as_bytes(), 0o600)?;
-        if let Some(uid) = self.user {
-            give(folder.path(), uid)?;
-        }
-        let boxes = self.boxes.into_iter().map(|(id, _)| id).collect();
-        Ok(House { folder, boxes, running: None, env: self.env, user: self.user, said: String::new() })
-    }
-
-    fn text(&self, folder: &Path) -> String {
-        let mut text = format!(
-            "state = \"state\"\n[defaults]\nagent = \"claude\"\nceiling = \"{}\"\n[ledger]\n{}\n",
-            self.ceiling, self.ledger
-        );
-        for (id, lines) in &self.boxes {
-            let door = folder.join(id).join("door.sock");
-            let _infallible = write!(text, "[[box]]\nid = \"{id}\"\ndoor = \"{}\"\n{lines}\n", door.display());
-        }
-        if let Some(secret) = &self.secret {
-            let kind = if matches!(secret, Real::Bearer(_)) { "login" } else { "api-key" };
-            let _infallible = write!(
-                text,
-                "[[secret]]\nname = \"anthropic\"\nprovider = \"anthropic\"\nkind = \"{kind}\"\nfile = \"secret\"\n"
-            );
-        }
-        text + &self.grants + &self.extra
-    }
-}
-
 impl House {
     #[must_use]
     pub fn builder() -> HouseBuilder {
-        HouseBuilder {
-            boxes: vec![("one".into(), String::new())],
-            secret: None,
-            grants: String::new(),
-            ceiling: "2m".into(),
-            extra: String::new(),
-            ledger: String::new(),
-            env: Vec::new(),
-            files: Vec::new(),
-            user: None,
-        }
+        HouseBuilder::default()
     }
 
     /// Starts the gateway and waits until its doors answer.
@@ -248,10 +80,16 @@ impl House {
         self.folder().join(id).join("door.sock")
     }
 
-    /// The file with the house's real credential.
+    /// The file with Anthropic's real credential.
     #[must_use]
     pub fn secret(&self) -> PathBuf {
-        self.folder().join("secret")
+        self.secret_of(Provider::Anthropic)
+    }
+
+    /// The file with a provider's real credential.
+    #[must_use]
+    pub fn secret_of(&self, provider: Provider) -> PathBuf {
+        self.folder().join(builder::secret_file(provider))
     }
 
     /// The certificate that boxes trust.

@@ -18,6 +18,10 @@ pub enum Need {
     Boxd,
     /// The pinned claude.
     Agent,
+    /// The pinned codex.
+    Codex,
+    /// The pinned pi, and the node that it needs.
+    Pi,
     Python,
     Openssl,
     Curl,
@@ -38,6 +42,8 @@ impl Need {
             Self::Gateway => Tools::gateway().err().map(|fault| fault.to_string()),
             Self::Boxd => Tools::boxd().err().map(|fault| fault.to_string()),
             Self::Agent => Tools::claude().err().map(|fault| fault.to_string()),
+            Self::Codex => Tools::codex().err().map(|fault| fault.to_string()),
+            Self::Pi => Tools::pi().err().map(|fault| fault.to_string()),
             Self::Python => program("python3"),
             Self::Openssl => program("openssl"),
             Self::Curl => program("curl"),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use box_spec::Agent;
 
 /// Finds programs and never builds one. A variable of the environment wins over the usual place.
 pub struct Tools;
@@ -33,17 +34,48 @@ impl Tools {
         pick("BOXGATE_TEST_BOXD", &[Self::target()?.join("boxd/boxd")])
     }
 
+    /// A pinned agent as it is started: the native binary of claude and of codex, node and the script of pi.
+    ///
+    /// # Errors
+    ///
+    /// When it was not installed.
+    pub fn agent(agent: Agent) -> Result<Vec<PathBuf>> {
+        match agent {
+            Agent::Claude => Ok(vec![Self::claude()?]),
+            Agent::Codex => Ok(vec![Self::codex()?]),
+            Agent::Pi => Self::pi(),
+        }
+    }
+
     /// The native binary of the pinned claude.
     ///
     /// # Errors
     ///
     /// When it was not installed.
     pub fn claude() -> Result<PathBuf> {
-        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-        pick(
-            "BOXGATE_TEST_CLAUDE",
-            &[Self::agents().join(format!("node_modules/@anthropic-ai/claude-code-linux-{arch}/claude"))],
-        )
+        pick("BOXGATE_TEST_CLAUDE", &[Self::module(&format!("@anthropic-ai/claude-code-linux-{ARCH}/claude"))])
+    }
+
+    /// The native binary of the pinned codex.
+    ///
+    /// # Errors
+    ///
+    /// When it was not installed.
+    pub fn codex() -> Result<PathBuf> {
+        let triple = if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" };
+        let place = format!("@openai/codex-linux-{ARCH}/vendor/{triple}-unknown-linux-musl/bin/codex");
+        pick("BOXGATE_TEST_CODEX", &[Self::module(&place)])
+    }
+
+    /// The pinned node, and the script of the pinned pi.
+    ///
+    /// # Errors
+    ///
+    /// When one of them was not installed.
+    pub fn pi() -> Result<Vec<PathBuf>> {
+        let node = pick("BOXGATE_TEST_NODE", &[Self::module(&format!("node-linux-{ARCH}/bin/node"))])?;
+        let script = pick("BOXGATE_TEST_PI", &[Self::module("@earendil-works/pi-coding-agent/dist/bundle/cli.js")])?;
+        Ok(vec![node, script])
     }
 
     /// A library of the workspace, as it was built beside this program.
@@ -59,6 +91,10 @@ impl Tools {
     #[must_use]
     pub fn agents() -> PathBuf {
         Self::workspace().join("box")
+    }
+
+    fn module(path: &str) -> PathBuf {
+        Self::agents().join("node_modules").join(path)
     }
 
     /// The target folder of the build that this program comes from.
@@ -92,3 +128,6 @@ fn pick(variable: &str, places: &[PathBuf]) -> Result<PathBuf> {
         format!("not there: {}", places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))
     })
 }
+
+/// The machine, as npm's packages name it.
+const ARCH: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };

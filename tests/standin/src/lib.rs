@@ -3,6 +3,7 @@
 //! Made for tests and for the demo. It takes only the real credentials that it was given, so that an answer proves the injection.
 
 mod options;
+mod real;
 mod stand;
 mod serve;
 mod connection;
@@ -15,7 +16,8 @@ mod certs;
 
 pub use certs::{Authority, Certificate};
 pub use model::{Answer, Beat};
-pub use options::{Expect, Options, Real};
+pub use options::{Expect, Options};
+pub use real::Real;
 pub use rule::{Cut, Fault, Rule, Then};
 pub use seen::{Ended, Seen, SeenConnection};
 pub use stand::StandIn;

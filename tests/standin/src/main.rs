@@ -16,7 +16,8 @@ struct Arguments {
     /// Where the certificate goes that a client has to trust.
     #[arg(long)]
     ca_out: PathBuf,
-    /// A credential to take for real; `sk-ant-api…` is a key, all else a bearer token. May be repeated.
+    /// A credential to take for real: `sk-…` is an API key, `ACCOUNT=TOKEN` a login at ChatGPT, all else (and `sk-ant-oat…`)
+    /// a login at Anthropic. May be repeated.
     #[arg(long = "key")]
     keys: Vec<String>,
     /// A host name for the certificate, besides the provider's own. May be repeated.

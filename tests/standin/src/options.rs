@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::certs::Certificate;
+use crate::real::Real;
 
 /// How a stand-in is to behave from the start. Rules, script, [`Expect`] and idle closing can be changed later.
 ///
 /// # Defaults
 ///
-/// A free port on 127.0.0.1, TLS with a certificate of its own authority for `api.anthropic.com` and `platform.claude.com`,
-/// no credential accepted, `100 Continue` sent when asked for, connections kept open.
+/// A free port on 127.0.0.1, TLS with a certificate of its own authority for the hosts of all providers, no credential
+/// accepted, `100 Continue` sent when asked for, connections kept open.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to listen; port 0 takes a free one.
@@ -33,15 +34,6 @@ pub struct Options {
     pub idle_close: Option<Duration>,
 }
 
-/// A credential that the stand-in takes for real.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Real {
-    /// `authorization: Bearer …`
-    Bearer(String),
-    /// `x-api-key: …`
-    ApiKey(String),
-}
-
 /// What is done with `Expect: 100-continue`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Expect {
@@ -59,7 +51,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            names: vec!["api.anthropic.com".into(), "platform.claude.com".into()],
+            names: HOSTS.map(str::to_owned).into(),
             real: Vec::new(),
             certificate: Certificate::Good,
             plain: false,
@@ -72,48 +64,6 @@ impl Default for Options {
     }
 }
 
-impl Real {
-    /// From one text, as the command line takes it: what starts like a key of the provider's is a key, all else a bearer token.
-    #[must_use]
-    pub fn from_text(text: &str) -> Self {
-        if text.starts_with("sk-ant-api") { Self::ApiKey(text.to_owned()) } else { Self::Bearer(text.to_owned()) }
-    }
-
-    /// Whether these headers carry exactly one credential, and it is one of `real`.
-    pub(crate) fn accepts(real: &[Self], headers: &[(String, String)]) -> bool {
-        let mut carried = headers.iter().filter_map(|(name, value)| match name.to_ascii_lowercase().as_str() {
-            "authorization" => Some(value.strip_prefix("Bearer ").map(|token| Self::Bearer(token.to_owned()))),
-            "x-api-key" => Some(Some(Self::ApiKey(value.clone()))),
-            _ => None,
-        });
-        match (carried.next(), carried.next()) {
-            (Some(Some(one)), None) => real.contains(&one),
-            _ => false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Real;
-
-    #[test]
-    fn only_one_credential_that_is_real_is_accepted() {
-        let real = [Real::Bearer("r".into()), Real::ApiKey("k".into())];
-        let cases: [(&[(&str, &str)], bool); 9] = [
-            (&[("Authorization", "Bearer r")], true),
-            (&[("X-API-Key", "k")], true),
-            (&[], false),
-            (&[("authorization", "Bearer k")], false),
-            (&[("authorization", "bearer r")], false),
-            (&[("authorization", "Basic r")], false),
-            (&[("x-api-key", "r")], false),
-            (&[("x-api-key", "k"), ("authorization", "Bearer r")], false),
-            (&[("authorization", "Bearer r"), ("authorization", "Bearer s")], false),
-        ];
-        for (headers, accepted) in cases {
-            let headers: Vec<_> = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-            assert_eq!(Real::accepts(&real, &headers), accepted, "{headers:?}");
-        }
-    }
-}
+/// Where the providers answer, and where they refresh logins.
+const HOSTS: [&str; 5] =
+    ["api.anthropic.com", "platform.claude.com", "api.openai.com", "chatgpt.com", "auth.openai.com"];

@@ -11,7 +11,8 @@ use crate::connection::{Connection, Leg};
 use crate::events::{self, Step};
 use crate::frame::{self, Head};
 use crate::model::Answer;
-use crate::options::{Expect, Real};
+use crate::options::Expect;
+use crate::real::Real;
 use crate::rule::{Cut, Fault, Rule, Then};
 use crate::seen::{Intake, Seen};
 use crate::stand::Shared;
@@ -66,7 +67,7 @@ async fn exchange(shared: &Shared, connection: &mut Connection) -> io::Result<Th
     let Some(head) = head else {
         return Ok(Then::Close);
     };
-    let real = Real::accepts(&shared.real, &head.headers);
+    let real = Real::accepts(&shared.real, &head.path, &head.headers);
     shared.book.begin(note(&head, connection.id, real));
     let rule = shared.live(|live| live.rules.take(&head.method, &head.path));
     if let Some(Rule { fault: Fault::Early { status, headers, body, then }, delay, .. }) = &rule {

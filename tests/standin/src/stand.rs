@@ -12,7 +12,8 @@ use tokio::runtime::Runtime;
 
 use crate::certs;
 use crate::model::Answer;
-use crate::options::{Expect, Options, Real};
+use crate::options::{Expect, Options};
+use crate::real::Real;
 use crate::rule::{Rule, Rules};
 use crate::seen::{Book, Seen, SeenConnection};
 use crate::serve;
