@@ -11,6 +11,7 @@ pub(crate) const CASES: &[Case] = &[
     case("claude::a_shell_call_changes_a_file_of_the_workspace", shell_call).needs(ALL),
     case("claude::a_prompt_of_two_megabytes_arrives_whole", long_prompt).needs(ALL),
     case("claude::twenty_seconds_of_silence_are_no_end", silence).needs(ALL),
+    case("claude::r22_150_seconds_of_silence_through_shim_and_gateway_are_no_end", long_silence).needs(ALL).waiting(),
     case("claude::upstream_faults_look_as_they_do_without_us", same_as_bare).needs(ALL),
     case("claude::our_refusals_end_it_soon_and_say_why", refusals).needs(ALL).alone(),
     case("claude::a_rejected_credential_is_told_as_our_outage", rejected).needs(ALL),
@@ -46,6 +47,15 @@ fn long_prompt() -> Result<()> {
 fn silence() -> Result<()> {
     let (standin, house) = house()?;
     let ran = boxed(&house, "<<sleep:20>><<text:patient>>")?.run(LONG)?.expect_code(0)?;
+    ensure!(ran.result()?["result"] == "patient", "{}", ran.text());
+    ensure!(standin.seen().len() == 1, "{:?}", paths(&standin));
+    Ok(())
+}
+
+fn long_silence() -> Result<()> {
+    let standin = StandIn::start(Options { real: vec![login()], ..Options::default() })?;
+    let house = House::builder().model_at(&standin, login()).ceiling("10m").start()?;
+    let ran = boxed(&house, "<<sleep:150>><<text:patient>>")?.run(Duration::from_secs(240))?.expect_code(0)?;
     ensure!(ran.result()?["result"] == "patient", "{}", ran.text());
     ensure!(standin.seen().len() == 1, "{:?}", paths(&standin));
     Ok(())

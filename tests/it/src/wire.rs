@@ -11,10 +11,11 @@ mod streaming;
 mod bodies;
 mod limits;
 mod house;
+mod silence;
 
 use harness::Case;
 
-pub(crate) const MODULES: [&[Case]; 10] = [
+pub(crate) const MODULES: &[&[Case]] = &[
     credentials::CASES,
     hosts::CASES,
     framing::CASES,
@@ -25,4 +26,5 @@ pub(crate) const MODULES: [&[Case]; 10] = [
     bodies::CASES,
     limits::CASES,
     house::CASES,
+    silence::CASES,
 ];

@@ -37,10 +37,11 @@ pub(super) fn names_exist() -> Result<()> {
             }
         }
     }
-    ensure!(rows == ROWS && gaps == GAPS, "the table has {rows} rows, {gaps} of them without a test");
+    ensure!(rows >= ROWS && gaps == GAPS, "the table has {rows} rows, {gaps} of them without a test");
     sources::none_of(&findings)
 }
 
-const ROWS: usize = 156;
+/// Never fewer than before; more with each issue.
+const ROWS: usize = 157;
 /// Rows that say "no test yet". Never more than before.
 const GAPS: usize = 0;
