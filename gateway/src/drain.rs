@@ -35,6 +35,12 @@ impl Drain {
         self.open.token()
     }
 
+    /// How much is held now: connections at doors and the tunnels within them.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.open.len()
+    }
+
     /// Waits until nothing is held, at most `limit`. Tells whether all ended in time.
     pub async fn wait(&self, limit: Duration) -> bool {
         tokio::time::timeout(limit, self.open.wait()).await.is_ok()

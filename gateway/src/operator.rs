@@ -17,6 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
+use tokio::runtime::Handle;
 
 use crate::files::{self, FileError};
 use crate::house::House;
@@ -120,6 +121,8 @@ fn status(house: &House) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "house": house.fingerprint,
         "draining": house.drain.has_started(),
+        "connections": house.drain.held(),
+        "tasks": Handle::current().metrics().num_alive_tasks(),
         "ledger": {
             "writable": ledger.writable,
             "last_error": ledger.last_error,

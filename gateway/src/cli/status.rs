@@ -32,6 +32,7 @@ fn readable(status: &Value) -> String {
     let _ = writeln!(out, "gateway {}   house {}", text(&status["version"]), text(&status["house"]));
     let _ = writeln!(out, "ledger  {writable}, {} lines, head {}", ledger["lines"], text(&ledger["head"]));
     let _ = writeln!(out, "alarms  {}   refusals {}", status["alarms"], status["refusals"]);
+    let _ = writeln!(out, "open    {} connections, {} tasks", status["connections"], status["tasks"]);
     for secret in status["secrets"].as_array().into_iter().flatten() {
         let _ = writeln!(
             out,
