@@ -1,9 +1,10 @@
 //! The loopback end of the wire: listens where the agent can reach it, tags each connection with the run token,
-//! and passes bytes to the door and back without looking at them.
+//! and passes bytes to the door and back without looking at them. What is for the box's own loopback goes there instead.
 
 mod listen;
 mod tag;
 mod pass;
+mod near;
 mod door;
 
 pub use door::{Connecting, Door};

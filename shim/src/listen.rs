@@ -76,7 +76,7 @@ impl Listening {
     /// Serves until accepting fails for good, which ends the run.
     pub async fn serve(self) -> ShimFault {
         let slots = Arc::new(Semaphore::new(CONNECTIONS));
-        let shared = Arc::new((self.door, self.tag));
+        let (at, shared) = (self.at, Arc::new((self.door, self.tag)));
         loop {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -92,7 +92,7 @@ impl Listening {
             };
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
-                pass::carry(stream, &shared.0, &shared.1).await;
+                pass::carry(stream, at, &shared.0, &shared.1).await;
                 drop(slot);
             });
         }

@@ -8,33 +8,40 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::{TcpStream, UnixStream, tcp, unix};
+use tokio::net::{TcpStream, tcp, unix};
 use tokio::time::timeout;
 
 use crate::door::Door;
-use crate::tag::{RunTag, Tagged, tag};
+use crate::listen::Loopback;
+use crate::near::Near;
+use crate::tag::{Body, RunTag, Tagged, tag};
 
-/// Carries one connection. Nothing that goes wrong here concerns another connection, so nothing is returned.
-pub(crate) async fn carry(mut client: TcpStream, door: &Door, run: &RunTag) {
+/// Carries one connection that came to the shim `at` its port. Nothing that goes wrong here concerns another
+/// connection, so nothing is returned.
+pub(crate) async fn carry(mut client: TcpStream, at: Loopback, door: &Door, run: &RunTag) {
     let _ = client.set_nodelay(true);
     let Ok(Ok(opening)) = timeout(HEAD_TIME, read_head(&mut client, run)).await else {
         return;
     };
-    let (head, early) = match opening {
-        Opening::Pass { head, early } => (head, early),
-        Opening::Answer(answer) => {
-            let _ = client.write_all(&answer).await;
-            let _ = client.shutdown().await;
-            return;
-        }
+    let answer = match opening {
+        Opening::Answer(answer) => answer,
+        Opening::Near { near, .. } if near.is_shim(at) => own_port(near),
+        Opening::Pass { head, early } => match door.connect_within(PATIENCE).await {
+            Ok(door) => return relay(client, door.into_split(), Sending { head, early, body: Body::Tunnel }).await,
+            Err(fault) => no_door(door, &fault),
+        },
+        Opening::Near { near, sending } => match near.connect().await {
+            Ok(server) => {
+                let told = sending.body != Body::Tunnel || client.write_all(CONNECTED).await.is_ok();
+                return if told {
+                    relay(client, server.into_split(), sending).await
+                };
+            }
+            Err(fault) => no_server(near, &fault),
+        },
     };
-    match door.connect_within(PATIENCE).await {
-        Ok(door) => relay(client, door, head, early).await,
-        Err(fault) => {
-            let _ = client.write_all(&no_door(door, &fault)).await;
-            let _ = client.shutdown().await;
-        }
-    }
+    let _ = client.write_all(&answer).await;
+    let _ = client.shutdown().await;
 }
 
 /// A whole response of the shim's own.
@@ -52,7 +59,19 @@ enum Opening {
         head: Vec<u8>,
         early: Vec<u8>,
     },
+    /// The same for a server within the box.
+    Near {
+        near: Near,
+        sending: Sending,
+    },
     Answer(Vec<u8>),
+}
+
+/// What goes up.
+struct Sending {
+    head: Vec<u8>,
+    early: Vec<u8>,
+    body: Body,
 }
 
 async fn read_head(client: &mut TcpStream, run: &RunTag) -> io::Result<Opening> {
@@ -65,6 +84,10 @@ async fn read_head(client: &mut TcpStream, run: &RunTag) -> io::Result<Opening> 
             Tagged::Pass { head, consumed } => {
                 let early = bytes.split_off(consumed);
                 return Ok(Opening::Pass { head, early });
+            }
+            Tagged::Near { near, head, consumed, body } => {
+                let early = bytes.split_off(consumed);
+                return Ok(Opening::Near { near, sending: Sending { head, early, body } });
             }
             Tagged::Health => return Ok(Opening::Answer(health(run))),
             Tagged::Refuse(why) => {
@@ -93,40 +116,58 @@ fn no_door(door: &Door, fault: &io::Error) -> Vec<u8> {
     answer("502 Bad Gateway", &text)
 }
 
-async fn relay(client: TcpStream, door: UnixStream, head: Vec<u8>, early: Vec<u8>) {
-    let (from_client, to_client) = client.into_split();
-    let (from_door, mut to_door) = door.into_split();
-    let up = async {
-        to_door.write_all(&head).await?;
-        to_door.write_all(&early).await?;
-        drop((head, early));
-        pump(&from_client, &mut to_door).await
+fn no_server(near: Near, fault: &io::Error) -> Vec<u8> {
+    let text = match fault.kind() {
+        io::ErrorKind::ConnectionRefused => format!(
+            "boxgate shim: port {near} is closed: nothing in this box listens there. Loopback is the box's own and never \
+             the host's; start the server in the box, or correct the port.\n"
+        ),
+        _ => format!("boxgate shim: {near} in this box does not answer: {fault}\n"),
     };
-    let mut to_client = to_client;
-    let down = async { pump(&from_door, &mut to_client).await };
+    answer("502 Bad Gateway", &text)
+}
+
+fn own_port(near: Near) -> Vec<u8> {
+    let text = format!("boxgate shim: {near} is this proxy itself, and no server behind it\n");
+    answer("400 Bad Request", &text)
+}
+
+async fn relay<R: Readable, W: Writable>(client: TcpStream, server: (R, W), sending: Sending) {
+    let (from_client, mut to_client) = client.into_split();
+    let (from_server, mut to_server) = server;
+    let Sending { head, early, body } = sending;
+    let up = async {
+        let most = match body {
+            Body::Tunnel | Body::Chunked => u64::MAX,
+            Body::Sized(length) => length,
+        };
+        let left = most.checked_sub(early.len() as u64).ok_or(io::ErrorKind::InvalidData)?;
+        to_server.write_all(&head).await?;
+        to_server.write_all(&early).await?;
+        drop((head, early));
+        pump(&from_client, &mut to_server, left).await
+    };
+    let down = async { pump(&from_server, &mut to_client, u64::MAX).await };
     tokio::pin!(up, down);
-    // The door's answer is carried to its end even when the door takes no more; the answer's end does not end
-    // what the client still sends, unless the door has gone altogether.
+    // The answer is carried to its end even when the other side takes no more; the answer's end does not end what the
+    // client still sends, unless the other side has gone altogether, or it was the answer to a single request.
     tokio::select! {
-        _ = &mut up => { let _ = down.await; }
-        ended = &mut down => {
-            if ended.is_ok() && !is_gone(&from_door).await {
-                let _ = up.await;
+        sent = &mut up => {
+            // One more request behind the only one: nobody here can tell whom it is for.
+            if !sent.is_err_and(|fault: io::Error| fault.kind() == io::ErrorKind::InvalidData) {
+                let _ = down.await;
             }
+        }
+        ended = &mut down => match body {
+            _ if ended.is_err() || from_server.is_gone().await => {}
+            Body::Tunnel => { let _ = up.await; }
+            Body::Sized(_) | Body::Chunked => { let _ = timeout(LINGER, up).await; }
         }
     }
 }
 
-/// Whether the other end of the door's socket is closed in both directions.
-async fn is_gone(door: &unix::OwnedReadHalf) -> bool {
-    match door.ready(Interest::WRITABLE | Interest::READABLE).await {
-        Ok(ready) => ready.is_write_closed(),
-        Err(_) => true,
-    }
-}
-
-/// Copies until the end of `from`, then tells `to` that there is no more.
-async fn pump<R: Readable, W: Writable>(from: &R, to: &mut W) -> io::Result<()> {
+/// Copies until the end of `from`, then tells `to` that there is no more. More than `left` bytes are a fault.
+async fn pump<R: Readable, W: Writable>(from: &R, to: &mut W, mut left: u64) -> io::Result<()> {
     loop {
         from.ready().await?;
         let step = SCRATCH.with_borrow_mut(|scratch| -> io::Result<Step> {
@@ -136,6 +177,7 @@ async fn pump<R: Readable, W: Writable>(from: &R, to: &mut W) -> io::Result<()> 
                 Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => return Ok(Step::Wait),
                 Err(fault) => return Err(fault),
             };
+            left = left.checked_sub(count as u64).ok_or(io::ErrorKind::InvalidData)?;
             let bytes = &scratch[..count];
             let sent = match to.give(bytes) {
                 Ok(sent) => sent,
@@ -161,6 +203,8 @@ enum Step {
 trait Readable {
     async fn ready(&self) -> io::Result<()>;
     fn take(&self, into: &mut [u8]) -> io::Result<usize>;
+    /// Whether the other end is closed in both directions.
+    async fn is_gone(&self) -> bool;
 }
 
 trait Writable: AsyncWriteExt + Unpin {
@@ -176,6 +220,12 @@ macro_rules! halves {
             fn take(&self, into: &mut [u8]) -> io::Result<usize> {
                 self.try_read(into)
             }
+            async fn is_gone(&self) -> bool {
+                match self.ready(Interest::WRITABLE | Interest::READABLE).await {
+                    Ok(ready) => ready.is_write_closed(),
+                    Err(_) => true,
+                }
+            }
         }
         impl Writable for $family::OwnedWriteHalf {
             fn give(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -190,12 +240,16 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_SIZE].into_boxed_slice());
 }
 
+const CONNECTED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 const SCRATCH_SIZE: usize = 32 * 1024;
 const HEAD_LIMIT: usize = 64 * 1024;
 /// A client that has connected must say what it wants.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a connection waits for a gateway that is starting again.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a client may go on with the body of a request within the box that has its answer: an answer that is read
+/// late would be lost if the connection were cut at once.
+const LINGER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests play the agent, on loopback")]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixListener, UnixStream};
-use tokio::time::timeout;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::time::{sleep, timeout};
 
 use crate::{Door, Loopback, RunTag, listen};
 
@@ -84,7 +84,7 @@ async fn a_large_body_survives_a_slow_reader() {
     let sending = tokio::spawn(async move {
         door.write_all(&sent).await.expect("sent");
     });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(50)).await;
     let mut got = Vec::new();
     client.read_to_end(&mut got).await.expect("read");
     sending.await.expect("the sender");
@@ -98,7 +98,7 @@ async fn a_door_that_comes_back_is_waited_for() {
     drop(scene.door);
     std::fs::remove_file(&path).expect("removed");
     let _client = client(scene.port, b"CONNECT a.test:443 HTTP/1.1\r\n\r\n").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    sleep(Duration::from_millis(300)).await;
     let door = UnixListener::bind(&path).expect("a door");
     let accepted = timeout(Duration::from_secs(5), door.accept()).await;
     assert!(accepted.expect("in time").is_ok());
@@ -127,4 +127,135 @@ async fn a_busy_port_gives_way_to_a_free_one() {
     let door = Door::at(scene.folder.path().join("door.sock"));
     let second = listen(Loopback::port(scene.port), door, RunTag::new(&run, &token));
     assert_ne!(second.await.expect("a shim").at().number(), scene.port);
+}
+
+/// A server within the box, on a free port.
+async fn server() -> (TcpListener, u16) {
+    let server = TcpListener::bind(("127.0.0.1", 0)).await.expect("a server");
+    let port = server.local_addr().expect("its address").port();
+    (server, port)
+}
+
+async fn accepted(server: &TcpListener) -> TcpStream {
+    timeout(Duration::from_secs(5), server.accept()).await.expect("in time").expect("a connection").0
+}
+
+/// What comes until the end, or a reset, which is an end too.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut got = Vec::new();
+    let reading = async { while matches!(stream.read_buf(&mut got).await, Ok(1..)) {} };
+    timeout(Duration::from_secs(5), reading).await.expect("the end in time");
+    String::from_utf8(got).expect("text")
+}
+
+async fn arrives(stream: &mut TcpStream, want: &str) {
+    let mut got = vec![0; want.len()];
+    let reading = stream.read_exact(&mut got);
+    timeout(Duration::from_secs(5), reading).await.expect("in time").expect("read");
+    assert_eq!(String::from_utf8_lossy(&got), want);
+}
+
+/// Nobody came to the door.
+async fn untouched(scene: &Scene) {
+    let came = timeout(Duration::from_millis(50), scene.door.accept()).await;
+    assert!(came.is_err(), "the door was opened");
+}
+
+#[tokio::test]
+async fn a_request_for_the_boxs_own_loopback_stays_in_the_box_and_streams() {
+    let scene = scene().await;
+    let (listener, port) = server().await;
+    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
+        let head = format!("POST http://{host}:{port}/mcp HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nab");
+        let mut client = client(scene.port, head.as_bytes()).await;
+        let mut server = accepted(&listener).await;
+        let want =
+            format!("POST /mcp HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 6\r\nConnection: close\r\n\r\nab");
+        arrives(&mut server, &want).await;
+        for (up, down) in [("cd", "HTTP/1.1 200 OK\r\n\r\n"), ("ef", "data: 1\n\n"), ("", "data: 2\n\n")] {
+            client.write_all(up.as_bytes()).await.expect("sent");
+            arrives(&mut server, up).await;
+            server.write_all(down.as_bytes()).await.expect("answered");
+            arrives(&mut client, down).await;
+        }
+        drop(server);
+        assert_eq!(rest(&mut client).await, "");
+    }
+    untouched(&scene).await;
+}
+
+#[tokio::test]
+async fn a_tunnel_to_the_boxs_own_loopback_stays_in_the_box() {
+    let scene = scene().await;
+    let (listener, port) = server().await;
+    let mut client = client(scene.port, format!("CONNECT localhost:{port} HTTP/1.1\r\n\r\nearly").as_bytes()).await;
+    let mut server = accepted(&listener).await;
+    arrives(&mut client, "HTTP/1.1 200 Connection established\r\n\r\n").await;
+    arrives(&mut server, "early").await;
+    server.write_all(b"frame").await.expect("sent");
+    arrives(&mut client, "frame").await;
+    client.shutdown().await.expect("half closed");
+    assert_eq!(rest(&mut server).await, "");
+    server.write_all(b"late").await.expect("the other half is open");
+    drop(server);
+    assert_eq!(rest(&mut client).await, "late");
+    untouched(&scene).await;
+}
+
+#[tokio::test]
+async fn a_second_request_of_the_same_connection_reaches_no_server_in_the_box() {
+    let scene = scene().await;
+    let (listener, port) = server().await;
+    let second = "GET http://api.test/ HTTP/1.1\r\n\r\n";
+    let first = format!("GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n");
+    // Behind an answer that does not close, and at once.
+    for early in [false, true] {
+        let sent = if early { format!("{first}{second}") } else { first.clone() };
+        let mut client = client(scene.port, sent.as_bytes()).await;
+        let mut server = accepted(&listener).await;
+        if !early {
+            server.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("answered");
+            arrives(&mut client, "HTTP/1.1 204 No Content\r\n\r\n").await;
+            client.write_all(second.as_bytes()).await.expect("sent");
+        }
+        assert!(!rest(&mut server).await.contains("api.test"));
+        assert_eq!(rest(&mut client).await, "");
+    }
+    untouched(&scene).await;
+}
+
+#[tokio::test]
+async fn an_early_answer_outlives_the_body_that_nobody_reads() {
+    let scene = scene().await;
+    let (listener, port) = server().await;
+    let head = format!("POST http://127.0.0.1:{port}/ HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n");
+    let mut client = client(scene.port, head.as_bytes()).await;
+    let mut server = accepted(&listener).await;
+    server.write_all(b"HTTP/1.1 413 No\r\n\r\n").await.expect("answered");
+    server.shutdown().await.expect("closed");
+    arrives(&mut client, "HTTP/1.1 413 No\r\n\r\n").await;
+    assert_eq!(rest(&mut client).await, "");
+    let gone = async {
+        while client.write_all(&[b'x'; 1000]).await.is_ok() {
+            sleep(Duration::from_millis(10)).await
+        }
+    };
+    timeout(Duration::from_secs(5), gone).await.expect("the connection is ended");
+}
+
+#[tokio::test]
+async fn a_closed_port_and_the_shims_own_are_told() {
+    let scene = scene().await;
+    let (listener, closed) = server().await;
+    drop(listener);
+    for (port, status, said) in
+        [(closed, "HTTP/1.1 502 ", "nothing in this box listens"), (scene.port, "HTTP/1.1 400 ", "this proxy itself")]
+    {
+        for request in [format!("GET http://localhost:{port}/healthz"), format!("CONNECT 127.0.0.1:{port}")] {
+            let mut client = client(scene.port, format!("{request} HTTP/1.1\r\n\r\n").as_bytes()).await;
+            let answer = rest(&mut client).await;
+            assert!(answer.starts_with(status) && answer.contains(said), "{request}: {answer}");
+        }
+    }
+    untouched(&scene).await;
 }
