@@ -78,6 +78,15 @@ impl Tools {
         Ok(vec![node, script])
     }
 
+    /// The MCP server for tests.
+    ///
+    /// # Errors
+    ///
+    /// When it was not built.
+    pub fn mcp_echo() -> Result<PathBuf> {
+        pick("BOXGATE_TEST_MCP_ECHO", &[Self::profile()?.join("mcp-echo"), Self::target()?.join("debug/mcp-echo")])
+    }
+
     /// A library of the workspace, as it was built beside this program.
     ///
     /// # Errors

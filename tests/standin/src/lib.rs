@@ -13,8 +13,10 @@ mod model;
 mod events;
 mod seen;
 mod certs;
+mod mcp;
 
 pub use certs::{Authority, Certificate};
+pub use mcp::Echo;
 pub use model::{Answer, Beat};
 pub use options::{Expect, Options};
 pub use real::Real;

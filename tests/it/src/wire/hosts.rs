@@ -11,6 +11,7 @@ use standin::{Options, Real};
 use super::base::{GATEWAY, REAL, Wire, get, only, there};
 
 pub(super) const CASES: &[Case] = &[
+    case("wire::r08_the_houses_own_loopback_is_never_dialled", own_loopback).needs(GATEWAY),
     case("wire::r23_a_host_is_granted_with_its_port_alone", ports).needs(GATEWAY),
     case("wire::r23_a_port_in_a_grant_opens_that_port_alone", named_port).needs(GATEWAY),
     case("wire::r37_every_spelling_of_an_ungranted_name_is_refused", spellings).needs(GATEWAY),
@@ -20,6 +21,33 @@ pub(super) const CASES: &[Case] = &[
     case("wire::r55_a_private_address_is_not_dialled_in_any_spelling", private_literals).needs(GATEWAY),
     case("wire::r61_what_is_no_proxy_request_is_400", no_proxy_request).needs(GATEWAY),
 ];
+
+/// Not even where everything is granted: a grant would have to name the very address.
+fn own_loopback() -> Result<()> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("listen")?;
+    listener.set_nonblocking(true).context("prepare the listener")?;
+    let port = listener.local_addr().context("read the port")?.port();
+    let wire = Wire::with(Options::default(), |house| {
+        house.grant(&format!("name = \"all\"\nhosts = [\"*\"]\nports = [{port}]\nplain = true"))
+    })?;
+    for (host, name) in [
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "::1"),
+        ("[::ffff:127.0.0.1]", "127.0.0.1"),
+        ("127.9.9.9", "127.9.9.9"),
+        ("localhost", "localhost"),
+    ] {
+        let at = format!("{host}:{port}");
+        let fields = format!("Host: {at}\r\nContent-Length: 0\r\n");
+        let plain = wire.plain(&format!("POST http://{at}/mcp"), &fields, "")?;
+        let inside = wire.inside_of(&at, name)?.ask(&get(&at, "/mcp", ""))?;
+        for (way, answer) in [("plain", plain), ("inside", inside)] {
+            ensure!(answer.status == 403 && answer.reason() == Some("address-refused"), "{way} {at}: {answer:?}");
+        }
+    }
+    ensure!(listener.accept().is_err(), "the house dialled its own loopback");
+    Ok(())
+}
 
 fn ports() -> Result<()> {
     let wire = Wire::start()?;
