@@ -1,13 +1,14 @@
 //! One connection: bytes in, each of them noted, and bytes out; waiting that notices when the client goes away.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+use crate::leg::Leg;
 use crate::seen::{Book, Ended};
 
 /// A connection, its unread bytes, and where it is noted.
@@ -19,11 +20,6 @@ pub(crate) struct Connection {
     keep: usize,
 }
 
-pub(crate) enum Leg {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
 impl Connection {
     pub(crate) fn new(leg: Leg, book: Arc<Book>, id: u64, keep: usize) -> Self {
         Self { leg, buffer: Vec::new(), book, id, keep }
@@ -32,26 +28,25 @@ impl Connection {
     /// Reads what comes next; 0 at the end of the stream.
     pub(crate) async fn fill(&mut self) -> io::Result<usize> {
         let mut piece = [0_u8; READ];
-        let read = match &mut self.leg {
-            Leg::Plain(stream) => stream.read(&mut piece).await,
-            Leg::Tls(stream) => stream.read(&mut piece).await,
-        };
-        let (fresh, end) = match read {
-            Ok(0) => (0, Some(Ended::ByPeer)),
-            Ok(fresh) => (fresh, None),
-            Err(_) => (0, Some(Ended::Broken)),
-        };
+        let read = self.leg.read(&mut piece).await;
+        self.note_read(read.as_ref().map_or(&[], |fresh| &piece[..*fresh]), read.is_err());
+        let fresh = read?;
         self.buffer.extend_from_slice(&piece[..fresh]);
+        Ok(fresh)
+    }
+
+    /// Notes what came; nothing is the end of the stream, or a fault.
+    fn note_read(&self, fresh: &[u8], is_broken: bool) {
         let keep = self.keep;
         self.book.on_connection(self.id, |seen| {
-            seen.bytes += fresh as u64;
-            let room = keep.saturating_sub(seen.raw.len()).min(fresh);
-            seen.raw.extend_from_slice(&piece[..room]);
-            if let (Some(end), None) = (end, seen.ended) {
-                seen.ended = Some((Instant::now(), end));
+            seen.bytes += fresh.len() as u64;
+            let room = keep.saturating_sub(seen.raw.len()).min(fresh.len());
+            seen.raw.extend_from_slice(&fresh[..room]);
+            if fresh.is_empty() {
+                let end = if is_broken { Ended::Broken } else { Ended::ByPeer };
+                seen.ended.get_or_insert_with(|| (Instant::now(), end));
             }
         });
-        read
     }
 
     /// Waits, and fails as soon as the client is gone. What comes meanwhile is kept for later, up to a limit.
@@ -73,13 +68,8 @@ impl Connection {
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let sending = async {
-            match &mut self.leg {
-                Leg::Plain(stream) => stream.write_all(bytes).await,
-                Leg::Tls(stream) => {
-                    stream.write_all(bytes).await?;
-                    stream.flush().await
-                }
-            }
+            self.leg.write_all(bytes).await?;
+            self.leg.flush().await
         };
         tokio::time::timeout(SEND, sending).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
@@ -96,21 +86,14 @@ impl Connection {
 
     /// Ends the connection by RST.
     pub(crate) fn reset(self) {
-        let stream = self.stream();
-        let _unsupported_is_a_plain_close = stream.set_zero_linger();
+        let _unsupported_is_a_plain_close = self.leg.stream().set_zero_linger();
         self.note_our_end();
     }
 
     /// Ends the connection as HTTP over TLS should.
     pub(crate) async fn close(mut self) {
         self.note_our_end();
-        let closing = async {
-            match &mut self.leg {
-                Leg::Plain(stream) => stream.shutdown().await,
-                Leg::Tls(stream) => stream.shutdown().await,
-            }
-        };
-        let _gone_already = tokio::time::timeout(SEND, closing).await;
+        let _gone_already = tokio::time::timeout(SEND, self.leg.shutdown()).await;
     }
 
     /// Ends the TCP connection and says nothing in TLS.
@@ -123,12 +106,36 @@ impl Connection {
             seen.ended.get_or_insert_with(|| (Instant::now(), Ended::ByUs));
         });
     }
+}
 
-    fn stream(&self) -> &TcpStream {
-        match &self.leg {
-            Leg::Plain(stream) => stream,
-            Leg::Tls(stream) => stream.get_ref().0,
+/// For what speaks something else after HTTP: first what was read ahead, then the stream, each byte noted.
+impl AsyncRead for Connection {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let me = self.get_mut();
+        if !me.buffer.is_empty() {
+            let have = me.buffer.len().min(out.remaining());
+            out.put_slice(&me.buffer[..have]);
+            me.buffer.drain(..have);
+            return Poll::Ready(Ok(()));
         }
+        let before = out.filled().len();
+        let read = ready!(Pin::new(&mut me.leg).poll_read(cx, out));
+        me.note_read(&out.filled()[before..], read.is_err());
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().leg).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().leg).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().leg).poll_shutdown(cx)
     }
 }
 
@@ -136,4 +143,4 @@ const READ: usize = 32 * 1024;
 /// How much a client may send ahead while an answer waits.
 const AHEAD: usize = 16 * 1024 * 1024;
 /// A client that does not read for so long is given up.
-const SEND: Duration = Duration::from_secs(60);
+pub(crate) const SEND: Duration = Duration::from_secs(60);

@@ -103,6 +103,11 @@ impl Head {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
+    /// Whether the client wants a WebSocket.
+    pub(crate) fn is_upgrade(&self) -> bool {
+        self.header("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
+    }
+
     pub(crate) fn body(&self) -> io::Result<Body> {
         let chunked =
             self.header("transfer-encoding").is_some_and(|value| value.to_ascii_lowercase().contains("chunked"));
@@ -172,6 +177,7 @@ const fn phrase(status: u16) -> &'static str {
         403 => "Forbidden",
         404 => "Not Found",
         413 => "Content Too Large",
+        415 => "Unsupported Media Type",
         417 => "Expectation Failed",
         426 => "Upgrade Required",
         429 => "Too Many Requests",

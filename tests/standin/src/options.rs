@@ -11,7 +11,7 @@ use crate::real::Real;
 /// # Defaults
 ///
 /// A free port on 127.0.0.1, TLS with a certificate of its own authority for the hosts of all providers, no credential
-/// accepted, `100 Continue` sent when asked for, connections kept open.
+/// accepted, `100 Continue` sent when asked for, WebSockets accepted, connections kept open.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to listen; port 0 takes a free one.
@@ -30,6 +30,8 @@ pub struct Options {
     /// How many bytes of a body, and of a connection, are kept. Length and digest always cover all.
     pub keep: usize,
     pub expect: Expect,
+    /// Accept WebSockets where OpenAI's responses are; else upgrades are answered 426, after which the agents use SSE.
+    pub websocket: bool,
     /// Close a connection on which no request came for so long.
     pub idle_close: Option<Duration>,
 }
@@ -59,6 +61,7 @@ impl Default for Options {
             alpn: vec!["http/1.1".into()],
             keep: 8 * 1024 * 1024,
             expect: Expect::Continue,
+            websocket: true,
             idle_close: None,
         }
     }

@@ -1,11 +1,15 @@
 //! What was seen: requests and connections, kept to the byte.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
-/// One request as it came.
+use crate::decode::decoded;
+
+/// One request as it came. A message over a WebSocket is one as well: its method is `WS`, it has the path of the handshake
+/// and no head.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// When its head was complete.
@@ -31,8 +35,10 @@ pub struct Seen {
     pub trailers: Vec<u8>,
     /// All of the body came.
     pub complete: bool,
-    /// It carried one credential, a real one.
+    /// It carried one credential, a real one. Over a WebSocket, the handshake did.
     pub real: bool,
+    /// It asks a model for an answer.
+    pub model: bool,
     /// The status it was answered with, once that was begun.
     pub answered: Option<u16>,
 }
@@ -90,10 +96,12 @@ impl Seen {
         self.headers.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The body as text, as far as it was kept.
+    /// The body as text, as far as it was kept; unpacked where that is possible.
     #[must_use]
     pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
+        let encoding = self.header("content-encoding").first().copied();
+        let plain = decoded(encoding, &self.body).unwrap_or(Cow::Borrowed(&self.body));
+        String::from_utf8_lossy(&plain).into_owned()
     }
 }
 

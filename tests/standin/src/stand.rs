@@ -17,6 +17,7 @@ use crate::real::Real;
 use crate::rule::{Rule, Rules};
 use crate::seen::{Book, Seen, SeenConnection};
 use crate::serve;
+use crate::turn::Memory;
 
 /// A stand-in that listens until it is dropped. It owns its threads, so that a test needs no runtime.
 pub struct StandIn {
@@ -39,6 +40,11 @@ pub(crate) struct Shared {
 pub(crate) struct Live {
     pub(crate) rules: Rules,
     pub(crate) script: VecDeque<Answer>,
+    pub(crate) memory: Memory,
+    /// An upgrade is accepted; else it is answered 426.
+    pub(crate) websocket: bool,
+    /// What an attempt to refresh gets; nothing is a refusal.
+    pub(crate) refresh: Option<Real>,
     pub(crate) expect: Expect,
     pub(crate) idle_close: Option<Duration>,
 }
@@ -55,6 +61,9 @@ impl StandIn {
         let live = Live {
             rules: Rules::default(),
             script: VecDeque::new(),
+            memory: Memory::default(),
+            websocket: options.websocket,
+            refresh: None,
             expect: options.expect,
             idle_close: options.idle_close,
         };
@@ -97,6 +106,12 @@ impl StandIn {
         self.shared.book.seen()
     }
 
+    /// The requests, and messages over WebSockets, that asked a model for an answer.
+    #[must_use]
+    pub fn model_calls(&self) -> Vec<Seen> {
+        self.seen().into_iter().filter(|seen| seen.model).collect()
+    }
+
     /// Waits until so many requests were seen.
     ///
     /// # Errors
@@ -134,6 +149,16 @@ impl StandIn {
     /// The next model requests are answered so, whatever they ask; then markers count again.
     pub fn script(&self, answers: Vec<Answer>) {
         self.shared.live(|live| live.script = answers.into());
+    }
+
+    /// Whether upgrades to a WebSocket are accepted from now on. Sessions go on.
+    pub fn websocket(&self, accepted: bool) {
+        self.shared.live(|live| live.websocket = accepted);
+    }
+
+    /// What an attempt to refresh a login gets from now on; nothing is a refusal.
+    pub fn refresh(&self, fresh: Option<Real>) {
+        self.shared.live(|live| live.refresh = fresh);
     }
 
     pub fn expect(&self, expect: Expect) {
