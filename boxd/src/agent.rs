@@ -2,10 +2,14 @@
 //! what it says. Each agent is one file.
 
 mod claude;
+mod codex;
+mod pi;
+mod json;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use box_spec::{Agent, Provider, Sentinel};
+use box_spec::{Agent, Sentinel};
 use thiserror::Error;
 
 use crate::exit;
@@ -14,6 +18,8 @@ use crate::exit;
 #[derive(Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) prompt: &'a str,
+    /// What is added to the agent's own system text.
+    pub(crate) system: Option<&'a str>,
     pub(crate) arguments: &'a [String],
     pub(crate) sentinels: &'a [Sentinel],
     /// The folder that the agent keeps its state in.
@@ -21,7 +27,15 @@ pub(crate) struct Task<'a> {
     pub(crate) uid: u32,
     /// The user has said what `IS_SANDBOX` is.
     pub(crate) sandbox_is_set: bool,
+    pub(crate) standing: &'a Standing,
+    /// The agent's own list of models, where it could be written to a file.
+    pub(crate) catalog: Option<&'a Path>,
+    /// RFC 3339 in UTC.
+    pub(crate) now: &'a str,
 }
+
+/// The files of [`standing_files`] that are in the agent's home from before, by name.
+pub(crate) type Standing = BTreeMap<&'static str, Vec<u8>>;
 
 /// What is to be written, removed, set and passed so that the agent runs as the task says.
 #[derive(PartialEq, Eq, Debug)]
@@ -65,57 +79,118 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
 }
 
-/// An argument of the caller's that contradicts what the launch fixes.
+/// An argument of the caller's that contradicts what the launch fixes, or that the agent would not take.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("the argument {0} cannot be passed to {1}: the launch sets it")]
-pub(crate) struct ArgumentRefused(pub(crate) String, pub(crate) Agent);
+pub(crate) enum ArgumentRefused {
+    #[error("the argument {0} cannot be passed to {1}: the launch sets it")]
+    Fixed(String, Agent),
+    #[error("{0} is no UUID: claude takes only a UUID for --session-id")]
+    SessionId(String),
+}
 
 #[derive(Debug, Error)]
 pub(crate) enum PlanFault {
-    #[error("{0} is not supported by this version of boxd yet: choose claude")]
-    NotYet(Agent),
     #[error(transparent)]
     Argument(#[from] ArgumentRefused),
-    #[error("the house gave no sentinel for {provider}, which {agent} needs: run `gateway check` on the host")]
-    NoSentinel { provider: Provider, agent: Agent },
+    #[error("the house gave no sentinel that {agent} can use (it takes {wanted}): run `gateway check` on the host")]
+    NoSentinel { agent: Agent, wanted: String },
+    #[error(
+        "the prompt has {found} characters and {agent} takes {limit} at most: put the rest into a file of the workspace"
+    )]
+    PromptLength { agent: Agent, found: usize, limit: usize },
+    #[error("{name} in the home of {agent} {what}: correct it or remove it")]
+    Standing { agent: Agent, name: &'static str, what: String },
 }
 
 impl PlanFault {
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::NotYet(_) | Self::Argument(_) => exit::USAGE,
+            Self::Argument(_) | Self::PromptLength { .. } => exit::USAGE,
             Self::NoSentinel { .. } => exit::NO_CREDENTIAL,
+            Self::Standing { .. } => exit::CANNOT_CREATE,
         }
+    }
+
+    fn no_sentinel(agent: Agent) -> Self {
+        let wanted: Vec<&str> = agent.providers().iter().map(|provider| provider.as_str()).collect();
+        Self::NoSentinel { agent, wanted: wanted.join(", ") }
     }
 }
 
 /// Everything that the launch of `agent` needs.
 pub(crate) fn plan(agent: Agent, task: &Task<'_>) -> Result<Plan, PlanFault> {
-    check_arguments(agent, task.arguments)?;
+    check_arguments(agent, task.arguments, task.system.is_some())?;
     match agent {
         Agent::Claude => claude::plan(task),
-        Agent::Pi | Agent::Codex => Err(PlanFault::NotYet(agent)),
+        Agent::Codex => codex::plan(task),
+        Agent::Pi => pi::plan(task),
     }
 }
 
-/// Refuses arguments that contradict the fixed ones.
-pub(crate) fn check_arguments(agent: Agent, arguments: &[String]) -> Result<(), ArgumentRefused> {
+/// Refuses arguments that contradict the fixed ones. `system`: text for the system prompt is given by the launch.
+pub(crate) fn check_arguments(agent: Agent, arguments: &[String], system: bool) -> Result<(), ArgumentRefused> {
     let refused = match agent {
-        Agent::Claude => claude::refused_argument(arguments),
-        Agent::Pi | Agent::Codex => None,
+        Agent::Claude => return claude::check_arguments(arguments, system),
+        Agent::Codex => codex::refused_argument(arguments, system),
+        Agent::Pi => pi::refused_argument(arguments),
     };
-    refused.map_or(Ok(()), |name| Err(ArgumentRefused(name, agent)))
+    refused.map_or(Ok(()), |name| Err(ArgumentRefused::Fixed(name, agent)))
 }
 
-/// What a line of the agent's output says, where it is the final one.
-pub(crate) fn final_answer(agent: Agent, line: &[u8]) -> Option<Answer> {
-    match agent {
-        Agent::Claude => claude::final_answer(line),
-        Agent::Pi | Agent::Codex => None,
+/// Hears an agent's output, line by line, until the final answer.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Claude,
+    Codex(codex::Heard),
+    Pi(pi::Heard),
+}
+
+impl Listener {
+    pub(crate) fn new(agent: Agent) -> Self {
+        match agent {
+            Agent::Claude => Self::Claude,
+            Agent::Codex => Self::Codex(codex::Heard::default()),
+            Agent::Pi => Self::Pi(pi::Heard::default()),
+        }
+    }
+
+    /// The answer, where this line is the final one.
+    pub(crate) fn hear(&mut self, line: &[u8]) -> Option<Answer> {
+        match self {
+            Self::Claude => claude::final_answer(line),
+            Self::Codex(heard) => heard.hear(line),
+            Self::Pi(heard) => heard.hear(line),
+        }
+    }
+
+    /// What the agent has said last, where its output ended before a final line.
+    pub(crate) fn last_word(self) -> Option<Answer> {
+        match self {
+            Self::Claude => None,
+            Self::Codex(heard) => heard.last_word(),
+            Self::Pi(heard) => heard.last_word(),
+        }
     }
 }
 
-/// The npm package that holds the agent, and the packages beside it that hold its native program, by C library.
+/// Files in the agent's home that the plan must see, since something of the user's in them is kept.
+pub(crate) const fn standing_files(agent: Agent) -> &'static [&'static str] {
+    match agent {
+        Agent::Claude => &[],
+        Agent::Codex => codex::STANDING,
+        Agent::Pi => pi::STANDING,
+    }
+}
+
+/// The arguments with which the agent's program prints the list of models that is built into it, where it has one.
+pub(crate) const fn catalog_arguments(agent: Agent) -> Option<&'static [&'static str]> {
+    match agent {
+        Agent::Codex => Some(codex::CATALOG),
+        Agent::Claude | Agent::Pi => None,
+    }
+}
+
+/// The npm package that holds the agent.
 pub(crate) const fn package(agent: Agent) -> &'static str {
     match agent {
         Agent::Claude => "@anthropic-ai/claude-code",
@@ -128,6 +203,28 @@ pub(crate) const fn package(agent: Agent) -> &'static str {
 pub(crate) fn native_programs(agent: Agent) -> Vec<(String, &'static str)> {
     match agent {
         Agent::Claude => claude::native_programs(),
-        Agent::Pi | Agent::Codex => Vec::new(),
+        Agent::Codex => codex::native_programs(),
+        Agent::Pi => Vec::new(),
     }
 }
+
+/// The interpreter that may have been installed with an agent that is a script for node: package and file.
+pub(crate) fn interpreters(agent: Agent) -> Vec<(String, &'static str)> {
+    match agent {
+        Agent::Claude | Agent::Codex => Vec::new(),
+        Agent::Pi => pi::interpreters(),
+    }
+}
+
+/// The name that npm packages give to this processor.
+const fn processor() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" }
+}
+
+/// The kernel takes no single argument of 128 KiB.
+const ARGUMENT_LIMIT: usize = 100 * 1024;
+/// In milliseconds since 1970, as the agents count; the first of January 2126. Fits a JavaScript number.
+const IN_A_CENTURY: u64 = 4_922_899_200_000;
+
+#[cfg(test)]
+mod golden;

@@ -1,9 +1,10 @@
 //! The command line. What it says is checked by [`crate::inputs`]; clap's own exit codes never reach the caller.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use box_spec::Agent;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit;
@@ -29,18 +30,25 @@ pub(crate) enum Deed {
 /// The options of `--isolate`, which stand before `run`.
 #[derive(Args, Debug)]
 pub(crate) struct IsolateArguments {
-    /// Makes the box first: namespaces, a root of its own, no network, no power. docs/isolate.md says what is in it.
-    #[arg(long)]
-    pub(crate) isolate: bool,
+    #[command(flatten)]
+    pub(crate) made: BoxArguments,
     /// The door's socket on the host.
     #[arg(long, value_name = "PATH", requires = "isolate")]
     pub(crate) door: Option<PathBuf>,
-    /// The folder that the box sees as /workspace; by default the current one.
-    #[arg(long, value_name = "DIR", requires = "isolate")]
-    pub(crate) workspace: Option<PathBuf>,
     /// The folder that the box sees as /session; by default one for each workspace in the caller's state folder.
     #[arg(long, value_name = "DIR", requires = "isolate")]
     pub(crate) session: Option<PathBuf>,
+}
+
+/// The box that boxd makes.
+#[derive(Args, Debug)]
+pub(crate) struct BoxArguments {
+    /// Makes the box first: namespaces, a root of its own, no network, no power. docs/isolate.md says what is in it.
+    #[arg(long)]
+    pub(crate) isolate: bool,
+    /// The folder that the box sees as /workspace; by default the current one.
+    #[arg(long, value_name = "DIR", requires = "isolate")]
+    pub(crate) workspace: Option<PathBuf>,
     /// A folder that the box sees read-only as /opt/boxgate/agents: the one that holds node_modules. Repeatable.
     #[arg(long = "agent-dir", value_name = "DIR", requires = "isolate")]
     pub(crate) agent_dirs: Vec<PathBuf>,
@@ -52,6 +60,19 @@ pub(crate) struct IsolateArguments {
     pub(crate) uid: Option<u32>,
 }
 
+/// Runs one agent, governed by the house: what `boxd run` does under the name of run-claude, run-codex or run-pi.
+#[derive(Parser, Debug)]
+#[command(disable_help_flag = true)]
+struct Named {
+    #[command(flatten)]
+    made: BoxArguments,
+    /// Prints the version of the agent, without a house.
+    #[arg(long)]
+    version: bool,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
 // Only the long form of help: a prompt such as "-h is broken" must be refused, not answered with help and success.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
@@ -59,9 +80,15 @@ pub(crate) struct RunArguments {
     /// Print help.
     #[arg(long, action = clap::ArgAction::HelpLong)]
     help: Option<bool>,
-    /// pi, claude or codex; without it the agent that the house names for this box.
+    /// pi, claude or codex. Also BOXGATE_AGENT; without either the agent that the house names for this box.
     #[arg(long)]
     pub(crate) agent: Option<String>,
+    /// The agent that boxd's own name stands for.
+    #[arg(skip)]
+    pub(crate) called_for: Option<Agent>,
+    /// Text that is added to the agent's own system text. Also BOXGATE_SYSTEM.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) system: Option<OsString>,
     /// What to print: the agent's own bytes, or the answer alone (the default on a terminal).
     #[arg(long, value_enum)]
     pub(crate) output: Option<Output>,
@@ -99,7 +126,12 @@ pub(crate) enum Output {
 impl Cli {
     /// Reads the arguments; help and errors are printed here and end the program.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitCode> {
-        Self::try_parse_from(arguments).map_err(|told| {
+        let arguments: Vec<OsString> = arguments.into_iter().collect();
+        let read = match arguments.first().and_then(|name| agent_of(name)) {
+            Some(agent) => Named::try_parse_from(arguments).map(|named| named.into_run(agent)),
+            None => Self::try_parse_from(arguments),
+        };
+        read.map_err(|told| {
             let code = if told.use_stderr() { exit::USAGE } else { 0 };
             let _nobody_reads = told.print();
             ExitCode::from(code)
@@ -107,8 +139,26 @@ impl Cli {
     }
 }
 
+impl Named {
+    fn into_run(self, agent: Agent) -> Cli {
+        let Self { made, version, mut run } = self;
+        run.called_for = Some(agent);
+        if version {
+            run.agent_arguments.push("--version".to_owned());
+        }
+        Cli { isolation: IsolateArguments { made, door: None, session: None }, deed: Deed::Run(Box::new(run)) }
+    }
+}
+
+/// The agent of a program that is called run-claude, run-codex or run-pi.
+fn agent_of(program: &OsStr) -> Option<Agent> {
+    Path::new(program).file_name()?.to_str()?.strip_prefix("run-")?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use box_spec::Agent;
+
     use super::{Cli, Deed, RunArguments};
 
     fn read(arguments: &[&str]) -> Option<RunArguments> {
@@ -132,5 +182,31 @@ mod tests {
         for bad in [&["--help-me"][..], &["--agnet=claude", "hi"], &["one", "two"]] {
             assert!(read(bad).is_none(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn under_an_agents_name_boxd_is_that_run() {
+        let read = |line: &str| {
+            let cli = Cli::read(line.split(' ').map(Into::into)).ok()?;
+            match cli.deed {
+                Deed::Run(run) => Some((cli.isolation.made.isolate, run)),
+                Deed::Version => None,
+            }
+        };
+        for (line, agent) in [
+            ("/usr/bin/run-claude hi", Some(Agent::Claude)),
+            ("run-codex hi", Some(Agent::Codex)),
+            ("./run-pi hi", Some(Agent::Pi)),
+            ("run-gemini run hi", None),
+            ("boxd run hi", None),
+        ] {
+            let (_, run) = read(line).expect(line);
+            assert_eq!((run.called_for, run.prompt.as_deref()), (agent, Some("hi")), "{line}");
+        }
+        let (isolate, run) = read("run-pi --isolate --door /d --ro /r hi -- --model x").expect("good");
+        assert!(isolate && run.door.is_some() && run.agent_arguments == ["--model", "x"]);
+        assert_eq!(read("run-pi --version").expect("good").1.agent_arguments, ["--version"]);
+        assert!(read("run-pi --ro /r hi").is_none(), "an option of the box without a box");
+        assert!(read("run-pi -h").is_none() && read("run-pi -V").is_none());
     }
 }

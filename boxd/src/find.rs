@@ -1,6 +1,7 @@
 //! Finding the agent's program: a documented order of folders, and within an npm tree the native program.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use box_spec::Agent;
@@ -15,6 +16,8 @@ use crate::exit;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) program: PathBuf,
+    /// What the program is to run, where the agent is a script and `program` its interpreter.
+    pub(crate) script: Option<PathBuf>,
     /// From the `package.json` that it belongs to.
     pub(crate) version: Option<String>,
 }
@@ -81,21 +84,36 @@ fn program_at(agent: Agent, candidate: &Path) -> Candidate {
     }
     let package = real.ancestors().find(|folder| folder.ends_with(agent::package(agent)));
     let version = package.and_then(version_of);
-    if let Some(program) = package.and_then(|package| native_program(agent, package)) {
-        return Candidate::Good(Found { program, version });
+    let beside = |programs| package.and_then(|package| program_beside(agent, package, programs));
+    if let Some(program) = beside(agent::native_programs(agent)) {
+        return Candidate::Good(Found { program, script: None, version });
+    }
+    // The image's own node may be too old for the agent, or missing.
+    let node = beside(agent::interpreters(agent)).filter(|_| is_for_node(&real));
+    if let Some(program) = node {
+        return Candidate::Good(Found { program, script: Some(real), version });
     }
     match is_executable(&real) {
         // Started by the name it was found under, so that a program that looks at its own name sees the usual one.
-        true => Candidate::Good(Found { program: candidate.to_owned(), version }),
+        true => Candidate::Good(Found { program: candidate.to_owned(), script: None, version }),
         false => Candidate::Barred(real),
     }
 }
 
-fn native_program(agent: Agent, package: &Path) -> Option<PathBuf> {
+/// Whether the file says by its first line that node runs it.
+fn is_for_node(file: &Path) -> bool {
+    let mut start = [0; 64];
+    let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut start)).unwrap_or(0);
+    let line = start[..read].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.starts_with(b"#!") && line.windows(4).any(|word| word == b"node")
+}
+
+/// A program of a package that was installed with the agent's, or within it.
+fn program_beside(agent: Agent, package: &Path, programs: Vec<(String, &'static str)>) -> Option<PathBuf> {
     let depth = Path::new(agent::package(agent)).components().count();
     let hoisted = package.ancestors().nth(depth)?;
     let nested = package.join("node_modules");
-    let programs = agent::native_programs(agent).into_iter();
+    let programs = programs.into_iter();
     let places =
         programs.flat_map(|(name, file)| [hoisted, nested.as_path()].map(|modules| modules.join(&name).join(file)));
     places.into_iter().find(|program| program.is_file() && is_executable(program))

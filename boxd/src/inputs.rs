@@ -28,6 +28,8 @@ pub(crate) enum Inputs {
 pub(crate) struct Wanted {
     pub(crate) agent: Option<Agent>,
     pub(crate) prompt: String,
+    /// What is added to the agent's own system text.
+    pub(crate) system: Option<String>,
     pub(crate) agent_arguments: Vec<String>,
     pub(crate) output: Output,
     pub(crate) door: Door,
@@ -56,8 +58,12 @@ pub(crate) struct WantedVersion {
 pub(crate) enum InputFault {
     #[error(transparent)]
     Agent(#[from] box_spec::agent::UnknownAgent),
-    #[error("{0} is not supported by this version of boxd yet: choose claude")]
-    AgentNotYet(Agent),
+    #[error(
+        "boxd is called as run-{called_for}, with --agent {asked}: leave the option out, or call boxd by its own name"
+    )]
+    TwoAgents { called_for: Agent, asked: Agent },
+    #[error("BOXGATE_AGENT: {0}")]
+    AgentVariable(box_spec::agent::UnknownAgent),
     #[error("--version needs --agent: pi, claude or codex")]
     VersionOfWhat,
     #[error("no prompt: give it as an argument, by --prompt=TEXT or by --prompt-file FILE")]
@@ -70,14 +76,18 @@ pub(crate) enum InputFault {
     PromptText,
     #[error("the prompt is longer than 16 MiB")]
     PromptLength,
+    #[error("the system text has a NUL character, is not UTF-8 or is longer than 100 KiB")]
+    SystemText,
     #[error("read prompt {path}")]
     PromptFile { path: String, source: std::io::Error },
     #[error(
-        "the variable {0} is not known: boxd reads BOXGATE_DOOR, BOXGATE_SESSION, BOXGATE_HOUSE and BOXGATE_AGENT_PATH"
+        "the variable {0} is not known: boxd reads BOXGATE_AGENT, BOXGATE_AGENT_PATH, BOXGATE_DOOR, BOXGATE_HOUSE, BOXGATE_SESSION and BOXGATE_SYSTEM"
     )]
     UnknownVariable(String),
     #[error("the variable {0} is reserved: the launch sets it")]
     Reserved(String),
+    #[error("the variables {0} and {1} each name another provider: give none, the house serves the agent")]
+    TwoProviders(String, String),
     #[error("--env takes NAME=VALUE")]
     NotAVariable,
     #[error("BOXGATE_HOUSE: {0}")]
@@ -101,18 +111,16 @@ impl Inputs {
     pub(crate) fn new(arguments: Box<RunArguments>, given: BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
         let mut given = given;
         let own = OwnVariables::take(&mut given)?;
-        let agent = arguments.agent.as_deref().map(str::parse::<Agent>).transpose()?;
+        let agent = agent_of(&arguments)?.or(own.agent);
         let variables = environment::scrub(given);
         if asks_for_version(&arguments) {
             let agent = agent.ok_or(InputFault::VersionOfWhat)?;
             let agent_path = own.agent_path;
             return Ok(Self::AgentVersion(WantedVersion { agent, agent_path, variables }));
         }
+        let system = system_text(arguments.system.clone().or(own.system))?;
         if let Some(agent) = agent {
-            if agent != Agent::Claude {
-                return Err(InputFault::AgentNotYet(agent));
-            }
-            agent::check_arguments(agent, &arguments.agent_arguments)?;
+            agent::check_arguments(agent, &arguments.agent_arguments, system.is_some())?;
         }
         let output = arguments.output.unwrap_or_else(default_output);
         let door = arguments.door.clone().or(own.door).unwrap_or_else(|| PathBuf::from(DOOR));
@@ -121,6 +129,7 @@ impl Inputs {
         Ok(Self::Run(Box::new(Wanted {
             agent,
             prompt: prompt_of(&arguments)?,
+            system,
             output,
             door: Door::at(absolute(door, "--door")?),
             session: absolute(session, "--session")?,
@@ -151,6 +160,8 @@ impl Wanted {
 /// The variables that boxd itself reads.
 #[derive(Default)]
 struct OwnVariables {
+    agent: Option<Agent>,
+    system: Option<OsString>,
     door: Option<PathBuf>,
     session: Option<PathBuf>,
     house: Option<Fingerprint>,
@@ -166,13 +177,17 @@ impl OwnVariables {
             let value = given.remove(&name).filter(|value| !value.is_empty());
             let shown = name.to_string_lossy().into_owned();
             match (shown.as_str(), value) {
+                ("BOXGATE_AGENT", Some(value)) => {
+                    own.agent = Some(value.to_string_lossy().parse().map_err(InputFault::AgentVariable)?);
+                }
+                ("BOXGATE_SYSTEM", value) => own.system = value,
                 ("BOXGATE_DOOR", value) => own.door = value.map(PathBuf::from),
                 ("BOXGATE_SESSION", value) => own.session = value.map(PathBuf::from),
                 ("BOXGATE_HOUSE", Some(value)) => {
                     own.house = Some(value.to_string_lossy().parse().map_err(InputFault::House)?);
                 }
                 ("BOXGATE_AGENT_PATH", Some(value)) => own.agent_path = std::env::split_paths(&value).collect(),
-                ("BOXGATE_HOUSE" | "BOXGATE_AGENT_PATH", None) => {}
+                ("BOXGATE_AGENT" | "BOXGATE_HOUSE" | "BOXGATE_AGENT_PATH", None) => {}
                 _ => return Err(InputFault::UnknownVariable(shown)),
             }
         }
@@ -180,6 +195,15 @@ impl OwnVariables {
             true => Ok(own),
             false => Err(InputFault::Relative { what: "BOXGATE_AGENT_PATH" }),
         }
+    }
+}
+
+/// The agent of the command line: boxd's own name, or the option.
+fn agent_of(arguments: &RunArguments) -> Result<Option<Agent>, InputFault> {
+    let asked = arguments.agent.as_deref().map(str::parse::<Agent>).transpose()?;
+    match (arguments.called_for, asked) {
+        (Some(called_for), Some(asked)) if called_for != asked => Err(InputFault::TwoAgents { called_for, asked }),
+        (called_for, asked) => Ok(called_for.or(asked)),
     }
 }
 
@@ -202,8 +226,23 @@ fn session_of(given: Option<PathBuf>, variables: &Variables) -> Result<PathBuf, 
     given.or_else(standing).or_else(at_home).ok_or(InputFault::NoSession)
 }
 
+/// Empty text is none.
+fn system_text(given: Option<OsString>) -> Result<Option<String>, InputFault> {
+    let text = given.map(OsString::into_string).transpose().map_err(|_| InputFault::SystemText)?;
+    let text = text.filter(|text| !text.trim().is_empty());
+    match text.as_deref().is_some_and(|text| text.contains('\0') || text.len() > SYSTEM_LIMIT) {
+        true => Err(InputFault::SystemText),
+        false => Ok(text),
+    }
+}
+
 fn extra_variables(given: &[String]) -> Result<Variables, InputFault> {
     let mut extra = Variables::default();
+    let mut providers =
+        given.iter().filter_map(|entry| entry.split('=').next()).filter(|name| environment::names_provider(name));
+    if let (Some(first), Some(second)) = (providers.next(), providers.next()) {
+        return Err(InputFault::TwoProviders(first.to_owned(), second.to_owned()));
+    }
     for entry in given {
         let (name, value) =
             entry.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or(InputFault::NotAVariable)?;
@@ -245,3 +284,5 @@ fn prompt_file(path: &Path) -> Result<String, InputFault> {
 pub(crate) const DOOR: &str = "/run/boxgate/door/door.sock";
 const SESSION: &str = "/session";
 const PROMPT_LIMIT: u64 = 16 * 1024 * 1024;
+/// The kernel takes no single argument of 128 KiB, and to claude it is one.
+const SYSTEM_LIMIT: usize = 100 * 1024;

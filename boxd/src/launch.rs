@@ -86,7 +86,7 @@ async fn governed(
     asked: Asked,
     children: ChildEnded,
 ) -> Result<Ended, LaunchFault> {
-    let seeded = seed::seed(wanted, claimed)?;
+    let seeded = seed::seed(wanted, claimed, &inherited)?;
     let up = shim::raise(wanted, claimed, seeded).await?;
     claim::attest(held, up.attestation(claimed, locked)).await?;
     Ok(supervise::supervise(wanted, claimed, up, held, inherited, asked, children).await?)

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::agent::{self, Answer};
+use crate::agent::{Answer, Listener};
 use crate::screen::Outlet;
 
 /// The agent's output on its way.
@@ -84,19 +84,23 @@ async fn read_all(
     said: watch::Sender<Option<Answer>>,
 ) {
     let mut lines = Lines::default();
+    let mut listener = Listener::new(agent);
     loop {
         let mut chunk = Vec::with_capacity(CHUNK);
         match pipe.read_buf(&mut chunk).await {
-            Ok(0) | Err(_) => return,
+            Ok(0) | Err(_) => break,
             Ok(_) => {}
         }
         lines.take(&chunk, |line| {
-            if let Some(answer) = agent::final_answer(agent, line) {
+            if let Some(answer) = listener.hear(line) {
                 said.send_replace(Some(answer));
             }
         });
         // The writer lives until this sender is dropped.
         let _ = chunks.send(chunk).await;
+    }
+    if let Some(answer) = listener.last_word().filter(|_| said.borrow().is_none()) {
+        said.send_replace(Some(answer));
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn of_agent(wanted: &WantedVersion) -> u8 {
         }
     };
     let mut command = Command::new(&found.program);
-    command.arg("--version").stdin(Stdio::null()).env_clear().envs(wanted.variables.iter());
+    command.args(&found.script).arg("--version").stdin(Stdio::null()).env_clear().envs(wanted.variables.iter());
     for (name, value) in QUIET {
         command.env(name, value);
     }

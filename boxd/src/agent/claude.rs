@@ -4,12 +4,15 @@ use box_spec::{Agent, CredentialKind, Provider};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, Content, Place, Plan, PlanFault, PlannedFile, Task};
+use super::{
+    ARGUMENT_LIMIT, Answer, ArgumentRefused, Content, IN_A_CENTURY, Place, Plan, PlanFault, PlannedFile, Task,
+    processor,
+};
 
 pub(super) fn plan(task: &Task<'_>) -> Result<Plan, PlanFault> {
-    let no_sentinel = || PlanFault::NoSentinel { provider: Provider::Anthropic, agent: Agent::Claude };
     let mut sentinels = task.sentinels.iter();
-    let sentinel = sentinels.find(|sentinel| sentinel.provider == Provider::Anthropic).ok_or_else(no_sentinel)?;
+    let sentinel = sentinels.find(|sentinel| sentinel.provider == Provider::Anthropic);
+    let sentinel = sentinel.ok_or_else(|| PlanFault::no_sentinel(Agent::Claude))?;
     let mut variables = vec![
         ("CLAUDE_CONFIG_DIR", task.home.display().to_string()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
@@ -39,16 +42,43 @@ pub(super) fn plan(task: &Task<'_>) -> Result<Plan, PlanFault> {
     Ok(Plan { files, arguments, stdin, variables })
 }
 
-/// The first argument that contradicts a fixed one, or that would make of one prompt another thing than one turn.
-pub(super) fn refused_argument(arguments: &[String]) -> Option<String> {
+/// Refuses what contradicts the fixed arguments, or would make of one prompt another thing than one turn.
+pub(super) fn check_arguments(arguments: &[String], system: bool) -> Result<(), ArgumentRefused> {
+    if let Some(name) = refused_argument(arguments, system) {
+        return Err(ArgumentRefused::Fixed(name, Agent::Claude));
+    }
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let id = match word.strip_prefix(SESSION_ID) {
+            Some("") => words.next().map(String::as_str),
+            Some(rest) => rest.strip_prefix('='),
+            None => continue,
+        };
+        if let Some(id) = id.filter(|id| !is_uuid(id)) {
+            return Err(ArgumentRefused::SessionId(id.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn refused_argument(arguments: &[String], system: bool) -> Option<String> {
     let refused = |argument: &String| {
         let name = argument.split('=').next().unwrap_or(argument);
         // Short options can be written together, so every letter counts.
         let short = name.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
         let has_short = short.is_some_and(|letters| letters.chars().any(|letter| REFUSED_LETTERS.contains(letter)));
-        (name == "--" || has_short || REFUSED.contains(&name)).then(|| name.to_owned())
+        // claude takes the last of two system texts and drops the other.
+        let second = system && SYSTEM.contains(&name);
+        (name == "--" || has_short || second || REFUSED.contains(&name)).then(|| name.to_owned())
     };
     arguments.iter().find_map(refused)
+}
+
+/// Groups of hexadecimal digits: 8, 4, 4, 4, 12.
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    lengths == [8, 4, 4, 4, 12] && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// claude's `result` event.
@@ -71,7 +101,7 @@ pub(super) fn final_answer(line: &[u8]) -> Option<Answer> {
 }
 
 pub(super) fn native_programs() -> Vec<(String, &'static str)> {
-    let processor = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let processor = processor();
     let musl = std::path::Path::new(&format!("/lib/ld-musl-{}.so.1", std::env::consts::ARCH)).exists();
     let endings = if musl { ["-musl", ""] } else { ["", "-musl"] };
     endings.map(|ending| (format!("@anthropic-ai/claude-code-linux-{processor}{ending}"), "claude")).into()
@@ -98,7 +128,15 @@ fn login(access: &str, refresh: Option<&str>) -> String {
 fn arguments(task: &Task<'_>) -> (Vec<String>, Option<String>) {
     let fixed = ["-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"];
     let mut arguments: Vec<String> = fixed.map(str::to_owned).into();
+    if let Some(system) = task.system {
+        arguments.extend([APPEND_SYSTEM.to_owned(), system.to_owned()]);
+    }
     arguments.extend_from_slice(task.arguments);
+    // Who names MCP servers means these, not the ones that the workspace brings along.
+    let named = |option: &str| task.arguments.iter().any(|given| given.split('=').next() == Some(option));
+    if named("--mcp-config") && !named(STRICT_MCP) {
+        arguments.push(STRICT_MCP.to_owned());
+    }
     if task.prompt.len() > ARGUMENT_LIMIT {
         return (arguments, Some(task.prompt.to_owned()));
     }
@@ -131,10 +169,10 @@ const REFUSED: [&str; 17] = [
 ];
 /// `-p`, `-c`, `-r`, `-v`, `-h`, `-w`.
 const REFUSED_LETTERS: &str = "pcrvhw";
-/// The kernel takes no single argument of 128 KiB.
-const ARGUMENT_LIMIT: usize = 100 * 1024;
-/// In milliseconds, as claude counts; the first of January 2126. Fits a JavaScript number.
-const IN_A_CENTURY: u64 = 4_922_899_200_000;
+const SESSION_ID: &str = "--session-id";
+const STRICT_MCP: &str = "--strict-mcp-config";
+const APPEND_SYSTEM: &str = "--append-system-prompt";
+const SYSTEM: [&str; 2] = [APPEND_SYSTEM, "--append-system-prompt-file"];
 
 #[cfg(test)]
 mod tests {
@@ -142,7 +180,8 @@ mod tests {
 
     use box_spec::{CredentialKind, Provider, Sentinel};
 
-    use super::{ARGUMENT_LIMIT, Content, Plan, Task, final_answer, plan, refused_argument};
+    use super::{ARGUMENT_LIMIT, Agent, ArgumentRefused, Content, Plan, Task, check_arguments, final_answer, plan};
+    use crate::agent::Standing;
 
     fn planned(prompt: &str, kind: CredentialKind, uid: u32) -> Plan {
         let sentinels = [Sentinel {
@@ -153,8 +192,24 @@ mod tests {
         }];
         let arguments = ["--model".to_owned(), "x".to_owned()];
         let home = Path::new("/s/claude");
-        let task = Task { prompt, arguments: &arguments, sentinels: &sentinels, home, uid, sandbox_is_set: false };
+        let standing = Standing::new();
+        let task = Task {
+            prompt,
+            system: None,
+            arguments: &arguments,
+            sentinels: &sentinels,
+            home,
+            uid,
+            sandbox_is_set: false,
+            standing: &standing,
+            catalog: None,
+            now: "2026-11-30T12:00:00Z",
+        };
         plan(&task).expect("a plan")
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
     }
 
     fn credentials(plan: &Plan) -> &Content {
@@ -217,7 +272,25 @@ mod tests {
             (&["--model", "opus", "--append-system-prompt", "be kind"], None),
         ] {
             let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
-            assert_eq!(refused_argument(&given).as_deref(), refused, "{given:?}");
+            let want = refused.map_or(Ok(()), |name| Err(ArgumentRefused::Fixed(name.to_owned(), Agent::Claude)));
+            assert_eq!(check_arguments(&given, false), want, "{given:?}");
+        }
+        let two = words("--append-system-prompt kind");
+        assert!(check_arguments(&two, true).is_err(), "claude would drop one of two system texts");
+    }
+
+    #[test]
+    fn a_session_id_must_be_a_uuid() {
+        for (line, told) in [
+            ("--session-id 6ba7b810-9dad-11d1-80b4-00c04fd430c8", None),
+            ("--session-id=6BA7B810-9DAD-11D1-80B4-00C04FD430C8", None),
+            ("--session-id mine", Some("mine")),
+            ("--session-id=", Some("")),
+            ("--model x --session-id=6ba7b8109dad11d180b400c04fd430c8", Some("6ba7b8109dad11d180b400c04fd430c8")),
+            ("--session-id 6ba7b810-9dad-11d1-80b4-00c04fd430cg", Some("6ba7b810-9dad-11d1-80b4-00c04fd430cg")),
+        ] {
+            let want = told.map_or(Ok(()), |id| Err(ArgumentRefused::SessionId(id.to_owned())));
+            assert_eq!(check_arguments(&words(line), false), want, "{line}");
         }
     }
 

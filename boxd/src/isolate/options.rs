@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::plan::{IsolateOptions, SESSION};
-use crate::cli::{IsolateArguments, RunArguments};
+use crate::cli::{BoxArguments, IsolateArguments, RunArguments};
 use crate::inputs::DOOR;
 
 impl IsolateArguments {
@@ -16,7 +16,8 @@ impl IsolateArguments {
         run: &mut RunArguments,
         environment: &BTreeMap<OsString, OsString>,
     ) -> Option<IsolateOptions> {
-        let Self { isolate, door, workspace, session, agent_dirs, read_only, uid } = self;
+        let Self { made, door, session } = self;
+        let BoxArguments { isolate, workspace, agent_dirs, read_only, uid } = made;
         if !isolate {
             return None;
         }

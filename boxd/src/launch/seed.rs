@@ -1,17 +1,22 @@
 //! Seed: write what the agent finds when it starts. Everything is written at every launch.
 
+mod catalog;
+
 use std::path::{Path, PathBuf};
 
+use box_spec::Agent;
+use jiff::Timestamp;
 use nix::unistd::{AccessFlags, access, geteuid};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::claim::Claimed;
-use crate::agent::{self, Content, Place, Plan, PlanFault, PlannedFile, Task};
+use crate::agent::{self, Content, Place, Plan, PlanFault, PlannedFile, Standing, Task};
 use crate::exit;
 use crate::files::{FileFault, Folder};
 use crate::find::{self, FindFault, Found};
 use crate::inputs::Wanted;
+use crate::sys::Inherited;
 use crate::{say, trust};
 
 /// All that is ready before the agent starts, but the shim.
@@ -48,23 +53,29 @@ impl SeedFault {
 }
 
 /// Finds the agent and writes its files.
-pub(super) fn seed(wanted: &Wanted, claimed: &Claimed) -> Result<Seeded, SeedFault> {
+pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) -> Result<Seeded, SeedFault> {
     let spec = &claimed.spec;
     let found = find::find(spec.agent, &wanted.agent_path, wanted.variables.get("PATH"))?;
     let session = Folder::open_or_make(&wanted.session)?;
     let agent_home = session.inner(spec.agent.as_str())?;
+    let home = home_of(wanted, &session)?;
+    let standing = standing(spec.agent, &agent_home)?;
+    let catalog = catalog::catalog(spec.agent, &found, &agent_home, wanted, inherited)?;
     let plan = agent::plan(
         spec.agent,
         &Task {
             prompt: &wanted.prompt,
+            system: wanted.system.as_deref(),
             arguments: &wanted.agent_arguments,
             sentinels: &spec.sentinels,
             home: agent_home.path(),
             uid: geteuid().as_raw(),
             sandbox_is_set: wanted.variables.get("IS_SANDBOX").is_some() || wanted.extra.get("IS_SANDBOX").is_some(),
+            standing: &standing,
+            catalog: catalog.as_deref(),
+            now: &Timestamp::now().to_string(),
         },
     )?;
-    let home = home_of(wanted, &session)?;
     for file in &plan.files {
         let folder = match file.place {
             Place::AgentHome => &agent_home,
@@ -77,6 +88,17 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed) -> Result<Seeded, SeedFau
     let home = home.path().to_owned();
     let workspace = wanted.workspace.clone();
     Ok(Seeded { found, plan, home, ca, bundle, workspace, record })
+}
+
+/// What is in the agent's home from before and must be seen by the plan.
+fn standing(agent: Agent, home: &Folder) -> Result<Standing, FileFault> {
+    let mut standing = Standing::new();
+    for name in agent::standing_files(agent) {
+        if let Some(bytes) = home.read(name, MERGE_LIMIT)? {
+            standing.insert(name, bytes);
+        }
+    }
+    Ok(standing)
 }
 
 /// The user's `HOME` where it can be written to, else one in the session.

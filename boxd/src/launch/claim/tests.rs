@@ -28,6 +28,7 @@ fn scene(house: Option<&str>) -> Scene {
     let wanted = Wanted {
         agent: None,
         prompt: "hi".to_owned(),
+        system: None,
         agent_arguments: Vec::new(),
         output: Output::Native,
         door: Door::at(path.clone()),

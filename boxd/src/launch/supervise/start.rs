@@ -23,7 +23,7 @@ pub(super) fn start(
     let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(streams)?;
     let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(streams)?;
     let mut command = Command::new(&seeded.found.program);
-    command.args(&seeded.plan.arguments).env_clear().envs(environment.iter());
+    command.args(&seeded.found.script).args(&seeded.plan.arguments).env_clear().envs(environment.iter());
     command.stdin(stdin_of(seeded.plan.stdin.as_deref())?).stdout(into_stdout).stderr(into_stderr);
     if let Some(workspace) = &seeded.workspace {
         command.current_dir(workspace);
