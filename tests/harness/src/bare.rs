@@ -1,23 +1,31 @@
-//! The same claude without boxgate, with the real credential, for comparison: a plain CONNECT proxy leads it to the stand-in.
+//! The same agents without boxgate, with the real credential, for comparison: a plain CONNECT proxy leads them to the stand-in.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+mod proxy;
+mod seeds;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use box_spec::{Agent, Provider};
 use standin::{Real, StandIn};
 use tempfile::TempDir;
 
 use crate::files::{put, put_deep};
-use crate::process::{self, Ran};
+use crate::process::{self, Ran, Running};
 use crate::tools::Tools;
 
-/// A bare claude, once.
+pub use seeds::pi_model;
+
+/// A bare agent, once. It is set up and called as boxd does it, but for the credential.
 pub struct Bare {
-    folders: TempDir,
+    agent: Agent,
+    provider: Provider,
+    folders: Arc<TempDir>,
     env: Vec<(String, String)>,
+    arguments: Vec<String>,
     prompt: String,
 }
 
@@ -28,24 +36,37 @@ impl Bare {
     ///
     /// When the proxy cannot listen, or a file cannot be written.
     pub fn new(standin: &StandIn, secret: &Real, prompt: &str) -> Result<Self> {
+        Self::of(Agent::Claude, Provider::Anthropic, standin, secret, prompt)
+    }
+
+    /// Leads any agent to the stand-in, which must take `secret` for real.
+    ///
+    /// # Errors
+    ///
+    /// When the proxy cannot listen, a file cannot be written, codex cannot be asked for its models, or the agent cannot
+    /// use such a credential.
+    pub fn of(agent: Agent, provider: Provider, standin: &StandIn, secret: &Real, prompt: &str) -> Result<Self> {
         let folders = tempfile::Builder::new().prefix("bare-").tempdir().context("make a folder")?;
         let ca = folders.path().join("ca.pem");
         put(&ca, standin.ca_pem().as_bytes(), 0o600)?;
         std::fs::create_dir(folders.path().join("workspace")).context("make a workspace")?;
-        let proxy = format!("http://{}", proxy(standin.address())?);
-        let mut bare = Self { folders, env: Vec::new(), prompt: prompt.to_owned() };
+        let proxy = format!("http://{}", proxy::start(standin.address())?);
+        let (env, arguments, prompt) = (Vec::new(), Vec::new(), prompt.to_owned());
+        let mut bare = Self { agent, provider, folders: Arc::new(folders), env, arguments, prompt };
         for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"] {
             bare = bare.env(name, &proxy);
         }
-        bare = bare.env("NODE_EXTRA_CA_CERTS", &ca.display().to_string());
-        match secret {
-            Real::ApiKey(key) => Ok(bare.env("ANTHROPIC_API_KEY", key)),
-            Real::Bearer(token) | Real::Login { token, account: _ } => {
-                let login = serde_json::json!({"claudeAiOauth": {"accessToken": token, "scopes": ["user:inference"], "subscriptionType": "max"}});
-                put_deep(&bare.folders.path().join("config/.credentials.json"), login.to_string().as_bytes(), 0o600)?;
-                Ok(bare)
-            }
+        for name in ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "CODEX_CA_CERTIFICATE"] {
+            bare = bare.env(name, &ca.display().to_string());
         }
+        let seed = seeds::seed(agent, provider, secret, &bare.home())?;
+        for (name, bytes) in seed.files {
+            put_deep(&bare.home().join(name), &bytes, 0o600)?;
+        }
+        for (name, value) in seed.variables {
+            bare = bare.env(name, &value);
+        }
+        Ok(bare)
     }
 
     #[must_use]
@@ -54,81 +75,79 @@ impl Bare {
         self
     }
 
+    /// An argument of the user's for the agent.
     #[must_use]
-    pub fn workspace(&self) -> std::path::PathBuf {
+    pub fn argument(mut self, text: &str) -> Self {
+        self.arguments.push(text.to_owned());
+        self
+    }
+
+    /// The user's own MCP server, named `lab`.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn mcp(mut self, program: &Path, log: &Path) -> Result<Self> {
+        let (program, log) = (program.display().to_string(), log.display().to_string());
+        let server = serde_json::json!({"command": program, "args": ["--log", log], "exposure": "direct"});
+        let servers = serde_json::json!({"mcpServers": {"lab": server}}).to_string();
+        match self.agent {
+            Agent::Claude => {
+                let file = self.folders.path().join("mcp.json");
+                put(&file, servers.as_bytes(), 0o600)?;
+                // Else the tool is announced by name only.
+                self = self.env("ENABLE_TOOL_SEARCH", "false");
+                Ok(self.argument("--strict-mcp-config").argument("--mcp-config").argument(&file.display().to_string()))
+            }
+            Agent::Codex => {
+                let text = |text: &str| serde_json::Value::from(text).to_string();
+                let command = format!("mcp_servers.lab.command={}", text(&program));
+                let arguments = format!("mcp_servers.lab.args=[\"--log\", {}]", text(&log));
+                Ok(self.argument("-c").argument(&command).argument("-c").argument(&arguments))
+            }
+            Agent::Pi => {
+                put(&self.home().join("mcp.json"), servers.as_bytes(), 0o600)?;
+                Ok(self)
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
         self.folders.path().join("workspace")
     }
 
     /// # Errors
     ///
-    /// When claude is not installed, or does not end in time.
+    /// When the agent is not installed.
+    pub fn start(&self) -> Result<Running> {
+        Ok(process::start(self.command()?, None)?.holding(&self.folders))
+    }
+
+    /// # Errors
+    ///
+    /// When the agent is not installed, or does not end in time.
     pub fn run(&self, time: Duration) -> Result<Ran> {
-        process::run(self.command(&Tools::claude()?), None, time)
+        self.start()?.wait(time)
     }
 
-    fn command(&self, claude: &Path) -> Command {
-        let mut command = Command::new(claude);
-        command.env_clear().current_dir(self.workspace());
+    /// Where the agent keeps its state.
+    fn home(&self) -> PathBuf {
+        self.folders.path().join(self.agent.as_str())
+    }
+
+    fn command(&self) -> Result<Command> {
+        let program = Tools::agent(self.agent)?;
+        let (first, rest) = program.split_first().context("find the agent's program")?;
+        let mut command = Command::new(first);
+        command.args(rest).env_clear().current_dir(self.workspace());
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.folders.path());
-        command.env("CLAUDE_CONFIG_DIR", self.folders.path().join("config")).env("IS_SANDBOX", "1");
-        for knob in [
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-            "DISABLE_TELEMETRY",
-            "DISABLE_ERROR_REPORTING",
-            "DISABLE_AUTOUPDATER",
-        ] {
-            command.env(knob, "1");
-        }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        command.args([
-            "-p",
-            "--output-format",
-            "stream-json",
-            "--verbose",
-            "--dangerously-skip-permissions",
-            "--",
-            &self.prompt,
-        ]);
-        command
-    }
-}
-
-/// A CONNECT proxy that leads every target to one address. It lives as long as the test program.
-fn proxy(to: SocketAddr) -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for the bare claude")?;
-    let address = listener.local_addr().context("read the proxy's address")?;
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || lead(stream, to));
+        command.args(seeds::arguments(self.agent)).args(&self.arguments);
+        if self.agent == Agent::Pi {
+            command.args(pi_model(self.provider));
         }
-    });
-    Ok(address)
-}
-
-fn lead(mut client: TcpStream, to: SocketAddr) -> Option<()> {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") && head.len() < 64 * 1024 {
-        client.read_exact(&mut byte).ok()?;
-        head.push(byte[0]);
+        command.args(["--", &self.prompt]);
+        Ok(command)
     }
-    if !head.starts_with(b"CONNECT ") {
-        return client
-            .write_all(b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-            .ok();
-    }
-    let mut server = connect(to)?;
-    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").ok()?;
-    let (mut up_from, mut up_to) = (client.try_clone().ok()?, server.try_clone().ok()?);
-    std::thread::spawn(move || {
-        let _broken_is_the_end = std::io::copy(&mut up_from, &mut up_to);
-        let _gone = up_to.shutdown(Shutdown::Write);
-    });
-    let _broken_is_the_end = std::io::copy(&mut server, &mut client);
-    client.shutdown(Shutdown::Both).ok()
-}
-
-#[expect(clippy::disallowed_methods, reason = "a test's own connection on loopback")]
-fn connect(to: SocketAddr) -> Option<TcpStream> {
-    TcpStream::connect(to).ok()
 }

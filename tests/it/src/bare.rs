@@ -1,10 +1,14 @@
 //! The stand-in against the real claude, without boxgate: what the other tests compare with.
 
+mod matrix;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::{Bare, Case, Need, case};
 use standin::{Cut, Fault, Options, Real, Rule, StandIn};
+
+pub(crate) const MATRIX: &[Case] = matrix::CASES;
 
 pub(crate) const CASES: &[Case] = &[
     case("bare::claude_takes_the_stand_in_for_real", takes_it_for_real).needs(AGENT),

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         elf::CASES,
         standin::CASES,
         bare::CASES,
+        bare::MATRIX,
         door::CASES,
         launch::CASES,
         isolated::CASES,
