@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         forge::CASES,
         elf::CASES,
         standin::CASES,
+        standin::openai::CASES,
         bare::CASES,
         bare::MATRIX,
         door::CASES,

@@ -1,5 +1,8 @@
 //! The stand-in by itself, by the byte: what the other tests take for granted of it.
 
+mod socket;
+pub(crate) mod openai;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

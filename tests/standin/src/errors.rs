@@ -8,12 +8,11 @@ pub(crate) fn body(path: &str, status: u16, message: &str) -> String {
     shape.to_string()
 }
 
-/// An error as a WebSocket of OpenAI's tells it: the shape of a body, with the status beside it.
-pub(crate) fn event(status: u16, message: &str) -> Value {
-    let mut event = openai(status, message);
-    event["type"] = json!("error");
-    event["status"] = json!(status);
-    event
+/// An error as a WebSocket of OpenAI's tells it: with the status beside the `error` of a body, if the body has one.
+pub(crate) fn event(status: u16, body: &[u8]) -> Value {
+    let given = serde_json::from_slice::<Value>(body).unwrap_or_default();
+    let error = given.get("error").cloned().unwrap_or_else(|| openai(status, "stand-in fault")["error"].clone());
+    json!({"type": "error", "status": status, "error": error})
 }
 
 fn openai(status: u16, message: &str) -> Value {

@@ -83,7 +83,8 @@ impl Beat {
             "text" => Some(Self::Text(rest.to_owned())),
             "sh" => Some(Self::Shell(rest.to_owned())),
             "mcp" => {
-                let (tool, input) = rest.trim().split_once(' ').unwrap_or((rest.trim(), "{}"));
+                let rest = rest.trim();
+                let (tool, input) = rest.split_once(' ').unwrap_or((rest, "{}"));
                 Some(Self::Mcp { tool: tool.to_owned(), input: serde_json::from_str(input).ok()? })
             }
             "sleep" => seconds(rest).map(Self::Silence),

@@ -76,7 +76,7 @@ impl Session<'_> {
         let prewarm = is_prewarm(&request);
         self.note(text, !prewarm);
         if request["type"] != "response.create" {
-            return self.error(400, "stand-in: no such message").await;
+            return self.complain("stand-in: no such message").await;
         }
         if prewarm {
             return self.usual(&request, None).await;
@@ -91,10 +91,10 @@ impl Session<'_> {
         self.pause(rule.delay).await?;
         match rule.fault {
             Fault::None => self.usual(request, None).await,
-            Fault::Status { status, .. } => self.error(status, "stand-in fault").await,
-            Fault::Early { status, then, .. } => {
-                self.error(status, "stand-in fault").await?;
-                Ok(Some(then))
+            Fault::Status { status, headers: _, body } => self.error(status, &body).await,
+            Fault::Early { status, headers: _, body, then } => {
+                self.error(status, &body).await?;
+                Ok((then != Then::Keep).then_some(then))
             }
             Fault::Before(bytes) => {
                 self.socket.get_mut().send(&bytes).await?;
@@ -123,7 +123,7 @@ impl Session<'_> {
     async fn usual(&mut self, request: &Value, cut: Option<(usize, Cut)>) -> io::Result<Option<Then>> {
         let turn = match Turn::new(self.shared, Words::Responses, request) {
             Ok(turn) => turn,
-            Err(Unknown(id)) => return self.error(400, &format!("stand-in: nothing was answered as {id}")).await,
+            Err(Unknown(id)) => return self.complain(&format!("stand-in: nothing was answered as {id}")).await,
         };
         self.answered(200);
         let mut sent = 0;
@@ -161,9 +161,13 @@ impl Session<'_> {
         }
     }
 
-    async fn error(&mut self, status: u16, message: &str) -> io::Result<Option<Then>> {
+    async fn complain(&mut self, message: &str) -> io::Result<Option<Then>> {
+        self.error(400, errors::body(self.path, 400, message).as_bytes()).await
+    }
+
+    async fn error(&mut self, status: u16, body: &[u8]) -> io::Result<Option<Then>> {
         self.answered(status);
-        self.send(Message::text(errors::event(status, message).to_string())).await.map(|()| None)
+        self.send(Message::text(errors::event(status, body).to_string())).await.map(|()| None)
     }
 
     async fn send(&mut self, message: Message) -> io::Result<()> {

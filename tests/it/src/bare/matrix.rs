@@ -67,6 +67,10 @@ fn calls(standin: &StandIn, over: Over, count: usize) -> Result<()> {
     let told: Vec<_> = standin.seen().iter().map(told).collect();
     ensure!(calls.len() == count && calls.iter().all(|seen| seen.method == method), "{told:#?}");
     ensure!(calls.iter().all(|seen| seen.real && seen.complete && seen.answered == Some(200)), "{told:#?}");
+    // Where the agents pack what they post: the stand-in must have unpacked it.
+    let packs = over == Over::Sse && calls.iter().all(|seen| seen.path.starts_with("/backend-api/"));
+    let packed = calls.iter().all(|seen| seen.header("content-encoding") == ["zstd"] && seen.text().starts_with('{'));
+    ensure!(!packs || packed, "{told:#?}");
     Ok(())
 }
 
