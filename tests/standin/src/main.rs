@@ -23,6 +23,9 @@ struct Arguments {
     /// A host name for the certificate, besides the provider's own. May be repeated.
     #[arg(long = "name")]
     names: Vec<String>,
+    /// Answer upgrades to a WebSocket with 426.
+    #[arg(long)]
+    no_websocket: bool,
     /// Speak plain HTTP.
     #[arg(long)]
     plain: bool,
@@ -31,7 +34,12 @@ struct Arguments {
 #[expect(clippy::print_stdout, reason = "the address is this program's output")]
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let mut options = Options { listen: arguments.listen, plain: arguments.plain, ..Options::default() };
+    let mut options = Options {
+        listen: arguments.listen,
+        plain: arguments.plain,
+        websocket: !arguments.no_websocket,
+        ..Options::default()
+    };
     options.real = arguments.keys.iter().map(|key| Real::from_text(key)).collect();
     options.names.extend(arguments.names);
     let standin = StandIn::start(options)?;

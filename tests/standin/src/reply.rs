@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::connection::Connection;
 use crate::decode::decoded;
 use crate::frame::{self, Head};
+use crate::pack::Packing;
 use crate::rule::{Cut, Fault, Rule, Then};
 use crate::stand::Shared;
 use crate::steps::Step;
@@ -22,6 +23,8 @@ pub(crate) struct Reply<'a> {
     pub(crate) body: &'a [u8],
     /// The request carried a real credential.
     pub(crate) real: bool,
+    /// A model's answer is packed so.
+    pub(crate) packing: Option<Packing>,
 }
 
 impl Reply<'_> {
@@ -43,6 +46,10 @@ impl Reply<'_> {
             }
             Fault::CutAfter { events, cut } => self.usual(Some((events, cut))).await,
             Fault::Event(text) => self.one_event(&text).await,
+            Fault::Packed(packing) => {
+                self.packing = Some(packing);
+                self.usual(None).await
+            }
             Fault::Hang(time) => {
                 self.connection.pause(time).await?;
                 Ok(Then::Close)
@@ -98,12 +105,23 @@ impl Reply<'_> {
             Ok(turn) => turn,
             Err(Unknown(id)) => return self.error(400, &format!("stand-in: nothing was answered as {id}")).await,
         };
-        if request["stream"] == true {
+        let is_streamed = request["stream"] == true;
+        if is_streamed && self.packing.is_none() {
             return self.events(turn.stream(), cut).await;
         }
         let (wait, whole) = turn.whole();
         self.connection.pause(wait).await?;
-        self.json(200, &whole.to_string()).await
+        let (kind, body) = if is_streamed {
+            ("text/event-stream", turn.stream().iter().filter_map(Step::sent).collect())
+        } else {
+            ("application/json", whole.to_string())
+        };
+        let mut headers = vec![("content-type".to_owned(), kind.to_owned())];
+        let Some(packing) = self.packing else {
+            return self.plain(200, &headers, body.as_bytes()).await;
+        };
+        headers.push(("content-encoding".to_owned(), packing.name().to_owned()));
+        self.plain(200, &headers, &packing.pack(body.as_bytes())).await
     }
 
     async fn events(&mut self, steps: Vec<Step>, cut: Option<(usize, Cut)>) -> io::Result<Then> {

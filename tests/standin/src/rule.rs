@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::errors;
+use crate::pack::Packing;
 
 /// A fault for the requests that match. The first rule that matches and is not used up is taken.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub enum Fault {
     CutAfter { events: usize, cut: Cut },
     /// The streamed answer is this one event, in JSON.
     Event(String),
+    /// The usual answer, packed as a whole. What goes over a WebSocket is left as it is.
+    Packed(Packing),
     /// No answer for so long, then the connection is closed.
     Hang(Duration),
     /// The connection is reset once the request was read.

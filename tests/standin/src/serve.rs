@@ -82,7 +82,7 @@ async fn exchange(shared: &Shared, connection: &mut Connection) -> io::Result<Th
         return Ok(Then::Close);
     }
     let body = take_body(shared, connection, &head).await?;
-    let reply = Reply { shared, connection, head: &head, body: &body, real };
+    let reply = Reply { shared, connection, head: &head, body: &body, real, packing: None };
     let then = match rule {
         Some(rule) => reply.by_rule(rule).await?,
         None => reply.usual(None).await?,

@@ -90,7 +90,7 @@ impl Session<'_> {
     async fn by_rule(&mut self, rule: Rule, request: &Value) -> io::Result<Option<Then>> {
         self.pause(rule.delay).await?;
         match rule.fault {
-            Fault::None => self.usual(request, None).await,
+            Fault::None | Fault::Packed(_) => self.usual(request, None).await,
             Fault::Status { status, headers: _, body } => self.error(status, &body).await,
             Fault::Early { status, headers: _, body, then } => {
                 self.error(status, &body).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use box_spec::{Agent, Provider};
 use harness::{Bare, Case, Need, Tools, case};
-use standin::{Options, Real, Seen, StandIn};
+use standin::{Fault, Options, Packing, Real, Rule, Seen, StandIn};
 
 pub(crate) const CASES: &[Case] = &[
     case("bare::claude_with_a_login", || talks(Agent::Claude, Provider::Anthropic, &login(), Over::Sse)).needs(CLAUDE),
@@ -28,6 +28,7 @@ pub(crate) const CASES: &[Case] = &[
     case("bare::pi_with_a_login_at_chatgpt_by_sse", || talks(Agent::Pi, Provider::OpenaiCodex, &chatgpt(), Over::Sse))
         .needs(PI),
     case("bare::pi_with_a_key_of_openai", || talks(Agent::Pi, Provider::Openai, &openai(), Over::Sse)).needs(PI),
+    case("bare::packed_answers_are_read", packed).needs(ALL),
     case("bare::codex_asks_no_model_with_another_account", another_account).needs(CODEX),
 ];
 
@@ -74,6 +75,25 @@ fn calls(standin: &StandIn, over: Over, count: usize) -> Result<()> {
     Ok(())
 }
 
+/// In every packing that the agent says it reads.
+fn packed() -> Result<()> {
+    let (all, codexs) = ([Packing::Gzip, Packing::Brotli, Packing::Zstd], [Packing::Gzip, Packing::Zstd]);
+    for (agent, provider, real, packings) in [
+        (Agent::Claude, Provider::Anthropic, login(), &all[..]),
+        (Agent::Codex, Provider::OpenaiCodex, chatgpt(), &codexs[..]),
+        (Agent::Pi, Provider::OpenaiCodex, chatgpt(), &all[..]),
+    ] {
+        for packing in packings {
+            let standin = StandIn::start(Options { real: vec![real.clone()], websocket: false, ..Options::default() })?;
+            standin.rules(vec![Rule::new("", Fault::Packed(*packing)).on("POST")]);
+            let ran = Bare::of(agent, provider, &standin, &real, "<<text:unpacked>>")?.run(LONG)?.expect_code(0)?;
+            let said = ran.said(agent)?;
+            ensure!(said.text == "unpacked" && !said.failed, "{agent} {packing:?}: {said:?} {}", ran.text());
+        }
+    }
+    Ok(())
+}
+
 fn another_account() -> Result<()> {
     let Real::Login { token, account: _ } = chatgpt() else { anyhow::bail!("no login") };
     let standin = StandIn::start(Options { real: vec![chatgpt()], ..Options::default() })?;
@@ -107,4 +127,5 @@ fn chatgpt() -> Real {
 const CLAUDE: &[Need] = &[Need::Agent];
 const CODEX: &[Need] = &[Need::Codex];
 const PI: &[Need] = &[Need::Pi];
+const ALL: &[Need] = &[Need::Agent, Need::Codex, Need::Pi];
 const LONG: Duration = Duration::from_secs(60);
