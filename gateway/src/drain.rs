@@ -10,6 +10,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 #[derive(Clone, Default)]
 pub struct Drain {
     started: CancellationToken,
+    over: CancellationToken,
     open: TaskTracker,
 }
 
@@ -41,8 +42,26 @@ impl Drain {
         self.open.len()
     }
 
-    /// Waits until nothing is held, at most `limit`. Tells whether all ended in time.
+    /// Resolves when the time to drain is over: what has no end of its own is cut now.
+    pub async fn over(&self) {
+        self.over.cancelled().await;
+    }
+
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    /// Waits until nothing is held, at most `limit`; then cuts. Tells whether all ended in time.
     pub async fn wait(&self, limit: Duration) -> bool {
-        tokio::time::timeout(limit, self.open.wait()).await.is_ok()
+        let in_time = tokio::time::timeout(limit, self.open.wait()).await.is_ok();
+        self.over.cancel();
+        if !in_time {
+            // Whoever was cut still has its line to close.
+            let _ = tokio::time::timeout(LAST_WORDS, self.open.wait()).await;
+        }
+        in_time
     }
 }
+
+const LAST_WORDS: Duration = Duration::from_millis(250);

@@ -35,6 +35,7 @@ use intercept::Inside;
 use intercept::count::TunnelCount;
 use judge::{Pass, Ruling};
 use record::Reply;
+use relay::Answered;
 
 /// One door, until the house drains: every connection of one box, each on its own.
 pub async fn door(house: Arc<House>, here: Arc<BoxHouse>, listener: DoorListener) {
@@ -152,7 +153,7 @@ async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) 
         let response = judged(house, here, side, pass, request).await;
         Ok::<_, Infallible>(exchange.answered(response))
     });
-    let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service);
+    let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
     accept::until(served, house.drain.clone(), side).await
 }
 
@@ -164,9 +165,8 @@ async fn judged(
     pass: &Pass,
     request: Request<Incoming>,
 ) -> Response<Reply> {
-    let (head, body) = request.into_parts();
+    let (head, body) = FromBox::part(request, side);
     let shape = judge::model_route(pass.target(), head.uri.path());
-    let body = FromBox::new(&head, body, side);
     let verdict = judge::request(&house.policy, pass, head);
     proceed(house, here, pass.caller(), shape, verdict, body).await
 }
@@ -179,8 +179,7 @@ async fn plain(
     caller: Caller,
     request: Request<Incoming>,
 ) -> Response<Reply> {
-    let (head, body) = request.into_parts();
-    let body = FromBox::new(&head, body, &side);
+    let (head, body) = FromBox::part(request, &side);
     let over = caller.run().over().clone();
     match judge::plain(&house.policy, &caller, head) {
         Ok(verdict) => tokio::select! {
@@ -226,8 +225,16 @@ async fn proceed(
                     return record::refused_after(&house.ledger, caller, line, &told, shape);
                 }
             };
+            let side = body.side;
             match relay::relay(&house.upstreams, outbound, body).await {
-                Ok(arrived) => record::relayed(caller, arrived, line, place, house.limits.response_idle),
+                Ok(Answered::Arrived(arrived)) => {
+                    record::relayed(caller, arrived, line, place, house.limits.response_idle)
+                }
+                Ok(Answered::Switched(switched)) => {
+                    let (response, session) = record::switched(house, caller, switched, line, place);
+                    side.afterwards(session);
+                    response
+                }
                 Err(told) => record::refused_after(&house.ledger, caller, line, &told, shape),
             }
         }

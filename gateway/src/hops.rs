@@ -31,6 +31,15 @@ pub fn strip_answer(headers: &mut HeaderMap) {
     }
 }
 
+/// Sets what makes a head one of a WebSocket handshake again, after all that concerns one connection was removed: the hop
+/// that comes next has an upgrade of its own (RFC 6455 §4.1).
+pub fn keep_websocket(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    // A 101 has no body (RFC 9110 §8.6), and a handshake has none either.
+    headers.remove(CONTENT_LENGTH);
+}
+
 /// Whatever `Connection` names goes too, but not `Host`: that is the target, which no field can take away.
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers

@@ -13,6 +13,7 @@ pub mod runs;
 pub mod ledger;
 pub mod vault;
 pub mod hops;
+pub mod websocket;
 pub mod dial;
 pub mod ca;
 pub mod tls;

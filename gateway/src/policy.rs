@@ -42,6 +42,8 @@ pub struct Grant {
     pub upstream_ca: Option<UpstreamCa>,
     /// Leaves the box's own credentials in place (`unsafe_keep_credentials`).
     pub keeps_credentials: bool,
+    /// Lets a WebSocket through; otherwise an upgrade is refused at once, and the agent sends plain requests.
+    pub websocket: bool,
     matching: Matching,
 }
 
@@ -163,6 +165,7 @@ impl Grant {
             unsafe_dial: None,
             upstream_ca: None,
             keeps_credentials: false,
+            websocket: false,
             matching,
         }
     }
@@ -176,6 +179,12 @@ impl Grant {
             }
             Host::Address(_) | Host::Name(_) => None,
         })
+    }
+
+    /// Whether it covers requests of this method.
+    #[must_use]
+    pub fn takes(&self, method: &Method) -> bool {
+        self.matching.takes(method)
     }
 
     fn is_for(&self, box_id: &BoxId, host: &Host) -> bool {

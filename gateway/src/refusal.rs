@@ -215,7 +215,6 @@ impl Reason {
     }
 
     /// Whether the house said no, rather than failed to do what it had allowed.
-    /// Only these count against a run.
     #[must_use]
     pub const fn is_policy(self) -> bool {
         match self {
@@ -250,12 +249,25 @@ impl Reason {
         }
     }
 
+    /// Whether it counts against a run. A refused upgrade does not: it only says which way to take, and the agent that takes
+    /// it has done all that it wanted.
+    #[must_use]
+    pub const fn counts(self) -> bool {
+        self.is_policy() && !matches!(self, Self::UpgradeRefused)
+    }
+
     /// Whether trying again cannot help. Only these are told as 400 on a model route, which ends the agent at once;
     /// the others keep their status, so that the agent's own retries do their work.
     #[must_use]
     pub const fn is_final(self) -> bool {
         match self {
-            Self::HeadLate | Self::TooMany | Self::UpstreamUnreachable | Self::UpstreamFailed | Self::Draining => false,
+            Self::HeadLate
+            | Self::TooMany
+            // The same without the upgrade is another matter.
+            | Self::UpgradeRefused
+            | Self::UpstreamUnreachable
+            | Self::UpstreamFailed
+            | Self::Draining => false,
             Self::NoRunToken
             | Self::BadAuthority
             | Self::BadRequest
@@ -268,7 +280,6 @@ impl Reason {
             | Self::AddressRefused
             | Self::NoGrant
             | Self::MethodNever
-            | Self::UpgradeRefused
             | Self::SentinelAstray
             | Self::DurableCredential
             | Self::CredentialOutage
@@ -303,7 +314,7 @@ impl Reason {
             }
             Self::AddressRefused => "private, loopback and metadata addresses need a grant that names them",
             Self::MethodNever => "TRACE is never forwarded",
-            Self::UpgradeRefused => "use plain requests; upgrades are not granted here",
+            Self::UpgradeRefused => "send it as a plain request: this upgrade is not let through here",
             Self::SentinelAstray => "the box's stand-in credential is only for its own provider",
             Self::DurableCredential => "no grant can allow turning a credential into a durable one",
             Self::CredentialOutage => {

@@ -37,6 +37,7 @@ fn convert_one(
         preset,
         secret,
         matches,
+        websocket,
         upstream_ca,
         unsafe_dial,
         unsafe_keep_credentials,
@@ -52,6 +53,7 @@ fn convert_one(
     // Without a name there is no grant, but its other faults are told all the same.
     let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
     let mut grant = Grant::new(grant_name, matching(matches, &hosts, preset.as_ref(), known, faults));
+    grant.websocket = convert_websocket(websocket.as_ref(), preset.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.provider);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, faults));
@@ -206,6 +208,22 @@ fn convert_paths(paths: Texts, preset: Option<&At<Provider>>, faults: &mut Fault
         return Some(own.filter_map(|path| PathPrefix::parse(path).ok()).collect());
     };
     Some(paths.value.into_iter().filter_map(|path| faults.take(&path.span, PathPrefix::parse(&path.value))).collect())
+}
+
+/// Where nothing is said, a WebSocket is let through on the models of a provider that serves them so.
+fn convert_websocket(
+    given: Option<&At<bool>>,
+    preset: Option<&At<Provider>>,
+    grant: &Grant,
+    faults: &mut Faults,
+) -> bool {
+    let Some(given) = given else {
+        return preset.is_some_and(|preset| providers::facts(preset.value).model_websocket);
+    };
+    if given.value && !grant.takes(&Method::GET) {
+        faults.add(given.span.clone(), "a WebSocket begins with GET, which is none of this grant's `methods`");
+    }
+    given.value
 }
 
 fn known_secret(secret: At<String>, known: &Known, faults: &mut Faults) -> Option<At<NamedSecret>> {

@@ -32,6 +32,8 @@ pub struct Limits {
     pub response_head_deadline: Duration,
     /// Between two pieces of an answer.
     pub response_idle: Duration,
+    /// How long a WebSocket may be silent, both ways.
+    pub websocket_idle: Duration,
     /// How long an idle connection to an upstream is kept.
     pub upstream_idle: Duration,
     /// Idle connections kept for one box, credential and target.
@@ -59,6 +61,8 @@ impl Default for Limits {
             idle_tunnel: Duration::from_secs(15 * 60),
             response_head_deadline: Duration::from_secs(15 * 60),
             response_idle: Duration::from_secs(15 * 60),
+            // Longer than an answer's: an agent keeps its WebSocket while its own tools run.
+            websocket_idle: HOUR,
             upstream_idle: Duration::from_secs(60),
             upstream_per_target: 64,
             leaf_cache: 1024,
@@ -90,6 +94,7 @@ impl Limits {
             idle_tunnel: limits.wait("idle_tunnel", DAY, defaults.idle_tunnel),
             response_head_deadline: limits.wait("response_head_deadline", DAY, defaults.response_head_deadline),
             response_idle: limits.wait("response_idle", DAY, defaults.response_idle),
+            websocket_idle: limits.wait("websocket_idle", DAY, defaults.websocket_idle),
             upstream_idle: limits.wait("upstream_idle", HOUR, defaults.upstream_idle),
             upstream_per_target: limits.count("upstream_per_target", 1..=1_024, defaults.upstream_per_target),
             leaf_cache: limits.count("leaf_cache", 1..=65_536, defaults.leaf_cache),

@@ -145,6 +145,33 @@ fn every_bad_file_is_refused_with_the_exact_complaint() {
     assert!(seen >= 20, "only {seen} bad files were seen");
 }
 
+#[test]
+fn a_websocket_is_let_through_where_the_provider_serves_one_or_the_file_says_so() {
+    let secret = |provider: &str, kind: &str| {
+        format!(
+            "[[secret]]\nname = \"{provider}\"\nprovider = \"{provider}\"\nkind = \"{kind}\"\nenv = \"BOXGATE_TEST_UNSET\"\n"
+        )
+    };
+    let presets = ["anthropic", "openai", "openai-codex"];
+    let mut text = String::from("state = \"state\"\n");
+    for provider in presets {
+        text.push_str(&secret(provider, if provider == "openai" { "api-key" } else { "login" }));
+        text.push_str(&format!("[[grant]]\nname = \"{provider}\"\npreset = \"{provider}\"\nsecret = \"{provider}\"\n"));
+    }
+    text = text.replace(
+        "kind = \"login\"\nenv = \"BOXGATE_TEST_UNSET\"\n[[grant]]\nname = \"openai-codex\"",
+        "kind = \"login\"\naccount_id = \"a\"\nenv = \"BOXGATE_TEST_UNSET\"\n[[grant]]\nname = \"openai-codex\"",
+    );
+    text.push_str("[[grant]]\nname = \"quiet\"\npreset = \"openai\"\nsecret = \"openai\"\nwebsocket = false\n");
+    text.push_str("[[grant]]\nname = \"docs\"\nhosts = [\"docs.test\"]\n");
+    text.push_str("[[grant]]\nname = \"chat\"\nhosts = [\"chat.test\"]\nwebsocket = true\n");
+    let (_folder, config) = loaded(&text, |_| {});
+    let config = config.unwrap_or_else(|faults| panic!("{faults}"));
+    let through: Vec<_> =
+        config.policy.grants().iter().filter(|grant| grant.websocket).map(|grant| grant.name.as_str()).collect();
+    assert_eq!(through, ["openai", "openai-codex", "chat"]);
+}
+
 fn document(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -165,7 +165,8 @@ async fn swallow(mut body: Incoming) {
     }
 }
 
-/// Runs a connection to its end; when the house drains it finishes the request at hand and takes no other.
+/// Runs a connection to its end; when the house drains it finishes the request at hand and takes no other. What it became
+/// by an upgrade is run to its end too, or until the time to drain is over.
 ///
 /// # Errors
 /// The refusal to record when the head was malformed, too long or late. A client that went away is no refusal.
@@ -178,6 +179,13 @@ pub async fn until<C: Gentle>(connection: C, drain: Drain, side: &SideHandle) ->
             connection.await
         }
     };
+    if let Some(afterwards) = side.take_afterwards() {
+        tokio::select! {
+            biased;
+            () = drain.over() => {}
+            () = afterwards => {}
+        }
+    }
     if side.was_late() {
         let outside = "the request head did not come in time";
         return Err(Told::new(None, Refusal::new(Reason::HeadLate, outside, "a head was not whole in time")));

@@ -16,6 +16,7 @@ use crate::policy::escapes::{Piece, pieces};
 use crate::policy::{Grant, Scheme, carriers};
 use crate::refusal::{Reason, Refusal, Told};
 use crate::vault::Vault;
+use crate::websocket::{Asked, Handshake};
 
 /// A request as it will be sent: judged, written down, and with its real credential.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub struct Outbound {
     grant: Arc<Grant>,
     head: Parts,
     injected: Vec<HeaderName>,
+    handshake: Option<Handshake>,
 }
 
 impl Outbound {
@@ -55,9 +57,10 @@ impl Outbound {
         &self.injected
     }
 
+    /// The head to send, and the WebSocket handshake that it is.
     #[must_use]
-    pub fn into_head(self) -> Parts {
-        self.head
+    pub fn into_head(self) -> (Parts, Option<Handshake>) {
+        (self.head, self.handshake)
     }
 }
 
@@ -80,10 +83,18 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
         }
         None => Vec::new(),
     };
-    // Hop-by-hop fields go first: a name that the box lists in Connection must not take the real credential away.
-    hops::strip_request(&mut head.headers);
     if grant.secret.is_some() || !grant.keeps_credentials {
         strip_credentials(&mut head);
+    }
+    // Read before its hop-by-hop fields go, and after the credentials went: a subprotocol that carried one is not offered.
+    let handshake = match Asked::by(&head) {
+        Ok(Asked::WebSocket(handshake)) => Some(handshake),
+        Ok(Asked::Nothing | Asked::Other) | Err(_) => None,
+    };
+    // Before the real credential is set: a name that the box lists in Connection must not take it away.
+    hops::strip_request(&mut head.headers);
+    if handshake.is_some() {
+        hops::keep_websocket(&mut head.headers);
     }
     for (name, _) in &rendered {
         strip_spellings(&mut head, name);
@@ -101,7 +112,7 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
             "a sentinel was left over after the overwrite",
         )));
     }
-    Ok(Outbound { caller, target, scheme, grant, head, injected })
+    Ok(Outbound { caller, target, scheme, grant, head, injected, handshake })
 }
 
 fn outage_refusal(name: &str, inside: &str) -> Refusal {

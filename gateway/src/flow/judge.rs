@@ -1,12 +1,13 @@
 //! Judge: may this box go there, and may this request be sent. The only maker of a pass and of a permit.
 
 mod framing;
+mod upgrade;
 mod sentinels;
 
 use std::sync::Arc;
 
 use box_spec::Provider;
-use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
+use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::{Method, Request, Uri};
 
@@ -227,10 +228,7 @@ fn decide(
     }
     let ask = Ask { box_id: caller.box_id(), target, scheme, method: &head.method, path: &path };
     let grant = granted(policy, &ask, head)?;
-    if head.headers.contains_key(UPGRADE) {
-        return Err(Refusal::new(Reason::UpgradeRefused, "upgrades are not granted here", "an Upgrade header")
-            .with_grant(grant.name.as_str()));
-    }
+    upgrade::check(grant, head)?;
     sentinels::check(caller, grant, head)?;
     Ok(Decision::Grant(Arc::clone(grant)))
 }

@@ -1,6 +1,7 @@
 //! Record: what the box is answered, and how the line of its request is closed.
 
 mod reply;
+mod session;
 mod told;
 mod local;
 
@@ -20,6 +21,7 @@ use crate::refusal::Told;
 
 pub use local::answered;
 pub use reply::{Recorded, Reply};
+pub use session::switched;
 pub use told::{count, refuse, refuse_inside, refused, refused_after, told};
 
 /// `GET /healthz` at a door: which house this is, and nothing else.

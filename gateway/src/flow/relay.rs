@@ -3,6 +3,7 @@
 mod pool;
 mod upload;
 mod interim;
+pub mod session;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -27,6 +28,7 @@ use pool::{Key, Pool};
 use upload::Upload;
 
 pub use pool::Lease;
+pub use session::Switched;
 
 /// What all relays share: how to reach upstreams, and the connections kept to them.
 pub struct Upstreams {
@@ -35,6 +37,14 @@ pub struct Upstreams {
     pool: Pool,
     head_deadline: Duration,
     tls_deadline: Duration,
+}
+
+/// How a request was answered.
+#[expect(clippy::large_enum_variant, reason = "nearly every answer arrives: a pointer would be made for each")]
+pub enum Answered {
+    Arrived(Arrived),
+    /// By 101: the connection is a WebSocket now.
+    Switched(Switched),
 }
 
 /// An answer that began to arrive.
@@ -63,11 +73,13 @@ impl Upstreams {
 /// Sends a request and waits for the head of its answer.
 ///
 /// A connection that the upstream closed while it was idle is replaced, if hyper hands the unsent request back
-/// (RFC 9112 §9.3.1); a request that may have been sent is never sent again.
+/// (RFC 9112 §9.3.1); a request that may have been sent is never sent again. A WebSocket handshake has a connection of its
+/// own from the start.
 ///
 /// # Errors
-/// The upstream cannot be reached, is not who it should be, or fails; or it rejects the credential that was injected.
-pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<'_>) -> Result<Arrived, Told> {
+/// The upstream cannot be reached, is not who it should be, or fails; it rejects the credential that was injected; or it
+/// switches protocols in another way than it was asked to.
+pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<'_>) -> Result<Answered, Told> {
     let key = Key::of(&outbound);
     let target = outbound.target().clone();
     let grant = outbound.grant().name.clone();
@@ -77,12 +89,13 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     let begun = Instant::now();
 
     let way = Way::of(&outbound);
-    let (mut lease, mut kept) = match upstreams.pool.take(&key) {
+    let (head, handshake) = outbound.into_head();
+    let kept_one = if handshake.is_none() { upstreams.pool.take(&key) } else { None };
+    let (mut lease, mut kept) = match kept_one {
         Some(lease) => (lease, true),
         None => (connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?, false),
     };
     let (body, side) = (from_box.body, from_box.side);
-    let head = outbound.into_head();
     let (gate, word) = Gate::of(&head.headers).unzip();
     let upload = Upload::new(body, gate);
     let sent = Arc::clone(&upload.progress().sent);
@@ -109,8 +122,13 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     side.hinted().await;
     timings.push(("head", begun.elapsed()));
     look_at(&response, !injected.is_empty()).map_err(&told)?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        // The connection is let go only when hyper has given its stream away.
+        let (response, upstream) = session::switch(handshake.as_ref(), response).await.map_err(told)?;
+        return Ok(Answered::Switched(Switched { response, upstream, of_box: from_box.upgrade, injected, timings }));
+    }
     hops::strip_answer(response.headers_mut());
-    Ok(Arrived { response, lease, sent, injected, timings })
+    Ok(Answered::Arrived(Arrived { response, lease, sent, injected, timings }))
 }
 
 /// How to reach an upstream again after its request was taken apart.
@@ -214,11 +232,6 @@ fn look_at(response: &Response<Incoming>, injected: bool) -> Result<(), Refusal>
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
             Err(Refusal::new(Reason::UpstreamFailed, "the host asked for proxy credentials", "upstream answered 407"))
         }
-        StatusCode::SWITCHING_PROTOCOLS => Err(Refusal::new(
-            Reason::UpstreamFailed,
-            "the host switched protocols unasked",
-            "upstream answered 101 to a request without Upgrade",
-        )),
         _ => Ok(()),
     }
 }

@@ -32,11 +32,11 @@ pub fn counts(file: &Path, runs: impl IntoIterator<Item = RunId>) -> Result<Hash
         let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else { return };
         let run = line.run.and_then(|run| run.parse::<RunId>().ok());
         let Some(counts) = run.and_then(|run| counted.get_mut(&run)) else { return };
-        let policy = line.reason.and_then(Reason::of_code).is_some_and(Reason::is_policy);
+        let counts_against = line.reason.and_then(Reason::of_code).is_some_and(Reason::counts);
         match line.kind {
             "request" => counts.requests += 1,
-            "refused" | "closed" if policy => counts.refusals += 1,
-            "repeated" if policy => counts.refusals += line.count.unwrap_or(1),
+            "refused" | "closed" if counts_against => counts.refusals += 1,
+            "repeated" if counts_against => counts.refusals += line.count.unwrap_or(1),
             _ => {}
         }
     })?;
@@ -70,6 +70,7 @@ mod tests {
             ("repeated", run, r#","reason":"no-grant","count":4"#),
             ("closed", run, r#","reason":"sentinel-astray""#),
             ("refused", run, r#","reason":"credential-outage""#),
+            ("refused", run, r#","reason":"upgrade-refused""#),
             ("refused", "20260131T235959-00000000", r#","reason":"no-grant""#),
             ("tunnel", run, ""),
         ] {

@@ -14,6 +14,8 @@ pub struct Facts {
     pub model_hosts: &'static [&'static str],
     pub model_methods: &'static [&'static str],
     pub model_paths: &'static [&'static str],
+    /// Whether they also answer by WebSocket.
+    pub model_websocket: bool,
 }
 
 /// A request that the gateway answers or refuses by itself, whatever the grants say.
@@ -48,18 +50,23 @@ impl LocalRoute {
 #[must_use]
 pub const fn facts(provider: Provider) -> Facts {
     match provider {
-        Provider::Anthropic => {
-            Facts { model_hosts: &["api.anthropic.com"], model_methods: &["POST"], model_paths: &["/v1/messages"] }
-        }
+        Provider::Anthropic => Facts {
+            model_hosts: &["api.anthropic.com"],
+            model_methods: &["POST"],
+            model_paths: &["/v1/messages"],
+            model_websocket: false,
+        },
         Provider::Openai => Facts {
             model_hosts: &["api.openai.com"],
             model_methods: &["GET", "POST"],
             model_paths: &["/v1/responses", "/v1/chat/completions"],
+            model_websocket: true,
         },
         Provider::OpenaiCodex => Facts {
             model_hosts: &["chatgpt.com"],
             model_methods: &["GET", "POST"],
             model_paths: &["/backend-api/codex/responses"],
+            model_websocket: true,
         },
     }
 }

@@ -3,7 +3,7 @@
 use box_spec::Provider;
 use box_spec::wire::{REASON_HEADER, STATUS_HEADER};
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, PROXY_AUTHENTICATE};
+use http::header::{CONNECTION, CONTENT_TYPE, PROXY_AUTHENTICATE, UPGRADE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
@@ -35,6 +35,11 @@ pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Byt
         // What follows on a connection whose framing is in doubt must not be read as a request.
         Reason::BadRequest => {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        // RFC 9110 §15.5.22: it names the protocol to speak instead.
+        Reason::UpgradeRefused => {
+            headers.insert(UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         }
         _ => {}
     }

@@ -3,10 +3,13 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http::header::EXPECT;
+use http::header::{EXPECT, UPGRADE};
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt;
 
 use super::side::SideHandle;
 
@@ -20,6 +23,8 @@ pub struct Exchange {
 pub struct FromBox<'a> {
     pub body: Incoming,
     pub side: &'a SideHandle,
+    /// The box's end of the connection, once it is answered 101.
+    pub upgrade: OnUpgrade,
     /// It waits to be told to go on.
     expects: bool,
 }
@@ -40,16 +45,25 @@ impl Exchange {
     pub fn answered<B>(mut self, response: Response<B>) -> Response<Answering<B>> {
         let status = response.status();
         if status == StatusCode::SWITCHING_PROTOCOLS || self.connects && status.is_success() {
-            self.side = None;
+            if let Some(side) = self.side.take() {
+                side.switched();
+            }
         }
         response.map(|body| Answering { body, _exchange: self })
     }
 }
 
 impl<'a> FromBox<'a> {
+    /// Takes a request apart: its head goes to the judge, and what else the box sends waits for the verdict.
     #[must_use]
-    pub fn new(head: &Parts, body: Incoming, side: &'a SideHandle) -> Self {
-        Self { body, side, expects: head.headers.contains_key(EXPECT) }
+    pub fn part(mut request: Request<Incoming>, side: &'a SideHandle) -> (Parts, Self) {
+        let upgrade = hyper::upgrade::on(&mut request);
+        let (head, body) = request.into_parts();
+        if head.headers.contains_key(UPGRADE) {
+            side.afterwards(close(upgrade.clone()));
+        }
+        let expects = head.headers.contains_key(EXPECT);
+        (head, Self { body, side, upgrade, expects })
     }
 
     /// Nobody wants the body. A box that waits to be told to go on is not told so.
@@ -57,6 +71,15 @@ impl<'a> FromBox<'a> {
         if !self.expects {
             super::discard(self.body);
         }
+    }
+}
+
+/// Once asked for an upgrade, hyper gives the stream away at its end instead of closing it, even where nothing came of it.
+async fn close(upgrade: OnUpgrade) {
+    if let Ok(given) = upgrade.await {
+        let mut given = TokioIo::<Upgraded>::new(given);
+        // The box may be gone: then there is nobody to say it to.
+        let _ = given.shutdown().await;
     }
 }
 

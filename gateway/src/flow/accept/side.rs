@@ -49,6 +49,9 @@ struct Shared {
     since: Instant,
     hints: VecDeque<Bytes>,
     waker: Option<Waker>,
+    /// The stream is no longer HTTP: its end is the business of what it became.
+    switched: bool,
+    afterwards: Option<Afterwards>,
     /// Who waits for the hints to be out.
     waiter: Option<Waker>,
     late: bool,
@@ -64,6 +67,9 @@ enum Phase {
     Busy,
 }
 
+/// What a connection becomes when its HTTP is over.
+pub type Afterwards = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 struct Linger {
     end: Pin<Box<Sleep>>,
     last: Instant,
@@ -75,7 +81,16 @@ impl<S> Side<S> {
     pub fn new(stream: S, waits: Waits, prompt: bool) -> (Self, SideHandle) {
         let now = Instant::now();
         let phase = if prompt { Phase::Head } else { Phase::Silent };
-        let shared = Shared { phase, since: now, hints: VecDeque::new(), waker: None, waiter: None, late: false };
+        let shared = Shared {
+            phase,
+            since: now,
+            hints: VecDeque::new(),
+            waker: None,
+            switched: false,
+            afterwards: None,
+            waiter: None,
+            late: false,
+        };
         let handle = SideHandle { shared: Arc::new(Mutex::new(shared)), waits };
         let side = Self {
             stream,
@@ -100,6 +115,23 @@ impl SideHandle {
     /// The answer was written: the next head may come.
     pub(super) fn end(&self) {
         self.turn(Phase::Silent);
+    }
+
+    /// The answer switched protocols.
+    pub(super) fn switched(&self) {
+        self.lock().switched = true;
+    }
+
+    /// Sets what the connection becomes when its HTTP is over; the last word counts.
+    pub fn afterwards(&self, afterwards: impl Future<Output = ()> + Send + 'static) {
+        let before = self.lock().afterwards.replace(Box::pin(afterwards));
+        drop(before);
+    }
+
+    /// What was set, once.
+    #[must_use]
+    pub fn take_afterwards(&self) -> Option<Afterwards> {
+        self.lock().afterwards.take()
     }
 
     /// Puts an informational answer in before the answer that is awaited.
@@ -295,6 +327,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Side<S> {
         let this = self.get_mut();
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+        }
+        // What comes is no request any more that an answer could be lost to, and is not for this side to throw away.
+        if this.handle.lock().switched {
+            return Poll::Ready(Ok(()));
         }
         this.poll_linger(cx)
     }

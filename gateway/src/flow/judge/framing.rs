@@ -50,8 +50,20 @@ fn second_word(name: &str) -> Option<&'static str> {
     OUTVOTING.contains(&folded.as_str()).then_some("a header that names another method, path or host")
 }
 
-const ONCE: &[&str] =
-    &["content-length", "transfer-encoding", "host", "connection", "te", "trailer", "upgrade", "expect"];
+const ONCE: &[&str] = &[
+    "content-length",
+    "transfer-encoding",
+    "host",
+    "connection",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "sec-websocket-protocol",
+    "sec-websocket-extensions",
+];
 
 const OUTVOTING: &[&str] = &[
     "x-http-method-override",

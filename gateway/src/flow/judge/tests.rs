@@ -67,7 +67,9 @@ fn policy() -> Policy {
     model.serves = Some(Provider::Anthropic);
     let docs = Grant::new(GrantName::new("docs"), matching("docs.test", None, None));
     let plain = Grant::new(GrantName::new("plain"), matching("plain.test", None, None));
-    Policy::new(vec![model, docs, plain])
+    let mut sockets = Grant::new(GrantName::new("ws"), matching("ws.test", None, None));
+    sockets.websocket = true;
+    Policy::new(vec![model, docs, plain, sockets])
 }
 
 fn to(text: &str) -> Target {
@@ -99,6 +101,12 @@ fn what_is_granted_passes_and_all_else_is_refused() {
     let basic =
         format!("Basic {}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, format!("u:{own}")));
     let with_key = format!("/v1/messages?x={own}");
+    let websocket = [
+        ("upgrade", "websocket"),
+        ("connection", "upgrade"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
     type Case<'a> = (&'a str, &'a str, &'a str, &'a str, Vec<(&'a str, &'a str)>, Result<&'a str, Reason>);
     let table: Vec<Case<'_>> = vec![
         (
@@ -129,12 +137,30 @@ fn what_is_granted_passes_and_all_else_is_refused() {
             Err(Reason::DurableCredential),
         ),
         (
-            "an upgrade",
+            "an upgrade to something else",
+            "ws.test",
+            "GET",
+            "/",
+            vec![("upgrade", "h2c"), ("connection", "upgrade")],
+            Err(Reason::UpgradeRefused),
+        ),
+        (
+            "a WebSocket where none is let through",
             "docs.test",
             "GET",
             "/",
-            vec![("upgrade", "websocket"), ("connection", "upgrade")],
+            websocket.to_vec(),
             Err(Reason::UpgradeRefused),
+        ),
+        ("a WebSocket where one is", "ws.test", "GET", "/", websocket.to_vec(), Ok("ws")),
+        ("half a handshake", "ws.test", "GET", "/", websocket[..3].to_vec(), Err(Reason::BadRequest)),
+        (
+            "a handshake with a field spelled twice",
+            "ws.test",
+            "GET",
+            "/",
+            [&websocket[..], &[("sec_websocket_protocol", "x")]].concat(),
+            Err(Reason::BadRequest),
         ),
         (
             "a sentinel toward another host",

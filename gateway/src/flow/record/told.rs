@@ -73,7 +73,7 @@ fn weigh(ledger: &Ledger, caller: &Caller, told: &Told) {
 
 /// A refusal that was written and will be told elsewhere: only counts it.
 pub fn count(caller: &Caller, told: &Told) {
-    if told.refusal.reason().is_policy() {
+    if told.refusal.reason().counts() {
         caller.run().count_refusal();
     }
 }

@@ -113,7 +113,7 @@ impl Pool {
         tokio::spawn(async move {
             tokio::select! {
                 () = gone.cancelled() => {}
-                ended = connection => {
+                ended = connection.with_upgrades() => {
                     if let Err(error) = ended {
                         tracing::debug!(%error, "an upstream connection ended");
                     }

@@ -1,0 +1,96 @@
+//! Session: the line of a WebSocket, open as long as it lasts.
+
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+use crate::drain::Drain;
+use crate::flow::identify::Caller;
+use crate::flow::record::Reply;
+use crate::flow::relay::Switched;
+use crate::flow::relay::session::{Parting, Passed, carry};
+use crate::house::House;
+use crate::ledger::{Ended, Line, Outcome};
+use crate::refusal::Reason;
+
+/// A WebSocket with the line of its handshake, and its place among the requests of its box.
+struct Session {
+    ends: Option<(OnUpgrade, Upgraded)>,
+    line: Option<Line>,
+    _place: OwnedSemaphorePermit,
+    passed: Passed,
+    idle: Duration,
+    timings: Vec<(&'static str, Duration)>,
+    over: CancellationToken,
+    drain: Drain,
+}
+
+/// The 101 for the box, and what its connection becomes then. The line closes when that has ended, or was dropped.
+#[must_use]
+pub fn switched(
+    house: &House,
+    caller: &Caller,
+    switched: Switched,
+    mut line: Line,
+    place: OwnedSemaphorePermit,
+) -> (Response<Reply>, impl Future<Output = ()> + Send + use<>) {
+    let Switched { response, upstream, of_box, injected, timings } = switched;
+    line.note_injected(injected);
+    let session = Session {
+        ends: Some((of_box, upstream)),
+        line: Some(line),
+        _place: place,
+        passed: Passed::default(),
+        idle: house.limits.websocket_idle,
+        timings,
+        over: caller.run().over().clone(),
+        drain: house.drain.clone(),
+    };
+    (response.map(|()| Reply::empty()), session.last())
+}
+
+impl Session {
+    async fn last(mut self) {
+        let Some((of_box, upstream)) = self.ends.take() else { return };
+        // A box that left before it had its answer: the line says aborted.
+        let Ok(of_box) = of_box.await else { return };
+        let parting = tokio::select! {
+            biased;
+            () = self.over.cancelled() => return,
+            parting = carry(TokioIo::new(of_box), TokioIo::new(upstream), &self.passed, self.idle) => parting,
+        };
+        match parting {
+            Parting::Complete => self.close(Ended::Complete, None),
+            Parting::BoxGone => self.close(Ended::Aborted, None),
+            Parting::UpstreamGone(inside) => self.close(Ended::Incomplete, Some(inside)),
+            Parting::Silent => self.close(Ended::Incomplete, Some("nothing passed for too long".to_owned())),
+        }
+    }
+
+    /// `inside` where it ended for a failure upstream.
+    fn close(&mut self, ended: Ended, inside: Option<String>) {
+        let Some(line) = self.line.take() else { return };
+        let (bytes_up, bytes_down) = self.passed.bytes();
+        line.close(Outcome {
+            status: Some(StatusCode::SWITCHING_PROTOCOLS.as_u16()),
+            bytes_up,
+            bytes_down,
+            ended,
+            reason: inside.is_some().then_some(Reason::UpstreamFailed),
+            inside,
+            injected: Vec::new(),
+            timings: std::mem::take(&mut self.timings),
+        });
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let is_cut = self.over.is_cancelled() || self.drain.is_over();
+        self.close(if is_cut { Ended::Cut } else { Ended::Aborted }, None);
+    }
+}

@@ -1,0 +1,218 @@
+//! Session: a WebSocket after its 101, carried both ways as it comes until one side ends it.
+
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{HeaderName, Response};
+use hyper::body::Incoming;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+
+use crate::hops;
+use crate::refusal::{Reason, Refusal};
+use crate::websocket::Handshake;
+use crate::websocket::frames::Frames;
+
+/// A handshake that was answered as it should be: the answer for the box, and both ends of what the connection became.
+pub struct Switched {
+    pub response: Response<()>,
+    pub upstream: Upgraded,
+    pub of_box: OnUpgrade,
+    pub injected: Vec<HeaderName>,
+    pub timings: Vec<(&'static str, Duration)>,
+}
+
+/// What passed in one session; readable while it lasts and after it was dropped.
+pub struct Passed {
+    up: Way,
+    down: Way,
+    begun: Instant,
+    /// Milliseconds from the beginning to the last byte.
+    last: AtomicU64,
+}
+
+#[derive(Default)]
+struct Way {
+    bytes: AtomicU64,
+    frames: Mutex<Frames>,
+}
+
+/// How a session ended by itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Parting {
+    /// A Close passed, or the box left between two messages: some agents end every session so.
+    Complete,
+    /// The box left in the middle of a message, or broke the connection.
+    BoxGone,
+    /// The upstream left without a Close; says how.
+    UpstreamGone(String),
+    /// Nothing passed for too long.
+    Silent,
+}
+
+/// Checks a 101 against the handshake that was sent, and takes the stream that comes with it.
+pub(super) async fn switch(
+    handshake: Option<&Handshake>,
+    mut response: Response<Incoming>,
+) -> Result<(Response<()>, Upgraded), Refusal> {
+    let Some(handshake) = handshake else {
+        let inside = "upstream answered 101 to a request without Upgrade";
+        return Err(Refusal::new(Reason::UpstreamFailed, "the host switched protocols unasked", inside));
+    };
+    handshake.check(response.headers()).map_err(|mismatch| {
+        let outside = format!("the host did not answer the WebSocket handshake as it must: {mismatch}");
+        Refusal::new(Reason::UpstreamFailed, outside, format!("upstream answered 101, but {mismatch}"))
+    })?;
+    let stream = hyper::upgrade::on(&mut response).await.map_err(|error| {
+        let inside = format!("upstream answered 101 and left: {error}");
+        Refusal::new(Reason::UpstreamFailed, "the host closed the connection with its answer", inside)
+    })?;
+    let (mut head, _) = response.into_parts();
+    hops::strip_answer(&mut head.headers);
+    hops::keep_websocket(&mut head.headers);
+    Ok((Response::from_parts(head, ()), stream))
+}
+
+/// Carries bytes both ways until one side ends; the other then has a moment to end too. `idle` is how long both may be
+/// silent. What is dropped is cut.
+pub async fn carry<B, U>(of_box: B, upstream: U, passed: &Passed, idle: Duration) -> Parting
+where
+    B: AsyncRead + AsyncWrite,
+    U: AsyncRead + AsyncWrite,
+{
+    let (box_out, box_in) = tokio::io::split(of_box);
+    let (upstream_out, upstream_in) = tokio::io::split(upstream);
+    let mut up = pin!(one_way(box_out, upstream_in, &passed.up, passed));
+    let mut down = pin!(one_way(upstream_out, box_in, &passed.down, passed));
+    tokio::select! {
+        end = &mut up => {
+            if end.is_orderly() {
+                let _ = tokio::time::timeout(AFTER_END, down).await;
+            }
+            passed.parting(end.is_box(true), &end)
+        }
+        end = &mut down => {
+            if end.is_orderly() {
+                let _ = tokio::time::timeout(AFTER_END, up).await;
+            }
+            passed.parting(end.is_box(false), &end)
+        }
+        () = passed.silence(idle) => Parting::Silent,
+    }
+}
+
+/// How one direction ended.
+enum End {
+    /// Its sender ended it.
+    Finished,
+    Read(io::Error),
+    Write(io::Error),
+}
+
+async fn one_way<R, W>(mut from: R, mut to: W, way: &Way, passed: &Passed) -> End
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = match from.read(&mut piece).await {
+            Ok(0) => break,
+            Ok(read) => read,
+            // An end without TLS's own: frames say by themselves whether anything is missing.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) => return End::Read(error),
+        };
+        let mut left = &piece[..read];
+        while !left.is_empty() {
+            match to.write(left).await {
+                Ok(0) => return End::Write(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    passed.note(way, &left[..written]);
+                    left = &left[written..];
+                }
+                Err(error) => return End::Write(error),
+            }
+        }
+        if let Err(error) = to.flush().await {
+            return End::Write(error);
+        }
+    }
+    match to.shutdown().await {
+        // Who ended first may be gone altogether: that the other could not be told is no news.
+        Ok(()) | Err(_) => End::Finished,
+    }
+}
+
+impl End {
+    const fn is_orderly(&self) -> bool {
+        matches!(self, Self::Finished)
+    }
+
+    /// Whether it was the box that ended it, on the way up or down.
+    const fn is_box(&self, up: bool) -> bool {
+        match self {
+            Self::Finished | Self::Read(_) => up,
+            Self::Write(_) => !up,
+        }
+    }
+}
+
+impl Default for Passed {
+    fn default() -> Self {
+        Self { up: Way::default(), down: Way::default(), begun: Instant::now(), last: AtomicU64::new(0) }
+    }
+}
+
+impl Passed {
+    /// Bytes from the box and bytes to the box.
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.up.bytes.load(Ordering::Relaxed), self.down.bytes.load(Ordering::Relaxed))
+    }
+
+    fn note(&self, way: &Way, bytes: &[u8]) {
+        way.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        way.frames.lock().unwrap_or_else(PoisonError::into_inner).pass(bytes);
+        let since = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(since, Ordering::Relaxed);
+    }
+
+    /// Resolves when nothing has passed for so long.
+    async fn silence(&self, idle: Duration) {
+        loop {
+            let end = self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed)) + idle;
+            if end <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
+    }
+
+    fn parting(&self, is_box: bool, end: &End) -> Parting {
+        let look = |way: &Way| {
+            let frames = way.frames.lock().unwrap_or_else(PoisonError::into_inner);
+            (frames.closed(), frames.at_rest())
+        };
+        let ((up_closed, up_at_rest), (down_closed, down_at_rest)) = (look(&self.up), look(&self.down));
+        match end {
+            _ if up_closed || down_closed => Parting::Complete,
+            End::Finished if is_box && up_at_rest && down_at_rest => Parting::Complete,
+            _ if is_box => Parting::BoxGone,
+            End::Finished => Parting::UpstreamGone("the session ended without a Close".to_owned()),
+            End::Read(error) | End::Write(error) => Parting::UpstreamGone(format!("the session broke off: {error}")),
+        }
+    }
+}
+
+/// Of each direction. A side that does not read holds the other back; nothing is held in the house.
+const PIECE: usize = 16 * 1024;
+/// For the side that did not end first: to say what it still has to say.
+const AFTER_END: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests;
