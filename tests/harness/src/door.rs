@@ -177,6 +177,12 @@ impl Inside {
     }
 }
 
+impl Read for Inside {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}
+
 /// A CONNECT head, with a run token or without.
 #[must_use]
 pub fn connect_head(target: &str, token: Option<&str>) -> String {

@@ -96,16 +96,10 @@ impl Tools {
         pick("BOXGATE_TEST_LIBRARY", &[Self::profile()?.join(format!("lib{name}.rlib"))])
     }
 
-    /// The folder with the agents under test: the pinned ones, unless others are asked for.
+    /// The folder with the pinned agents.
     #[must_use]
     pub fn agents() -> PathBuf {
-        Self::other_agents().unwrap_or_else(|| Self::workspace().join("box"))
-    }
-
-    /// The folder that `BOXGATE_TEST_AGENTS` names: agents of other versions than the pinned ones.
-    #[must_use]
-    pub fn other_agents() -> Option<PathBuf> {
-        std::env::var_os("BOXGATE_TEST_AGENTS").map(PathBuf::from)
+        Self::workspace().join("box")
     }
 
     fn module(path: &str) -> PathBuf {

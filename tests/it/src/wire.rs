@@ -10,6 +10,7 @@ mod leaves;
 mod streaming;
 mod bodies;
 mod limits;
+mod websocket;
 mod house;
 mod silence;
 
@@ -25,6 +26,9 @@ pub(crate) const MODULES: &[&[Case]] = &[
     streaming::CASES,
     bodies::CASES,
     limits::CASES,
+    websocket::handshake::CASES,
+    websocket::session::CASES,
+    websocket::ends::CASES,
     house::CASES,
     silence::CASES,
 ];

@@ -63,6 +63,15 @@ impl std::fmt::Debug for Authority {
     }
 }
 
+/// TLS for a server that a test plays by itself, and the PEM of what a client has to trust for it.
+///
+/// # Errors
+///
+/// When no key can be made.
+pub fn server_for(names: &[&str]) -> Result<(Arc<ServerConfig>, String)> {
+    server(&Options { names: names.iter().map(|name| (*name).to_owned()).collect(), ..Options::default() })
+}
+
 /// The server's TLS, and the PEM of what a client has to trust for it.
 pub(crate) fn server(options: &Options) -> Result<(Arc<ServerConfig>, String)> {
     let authority = match &options.certificate {

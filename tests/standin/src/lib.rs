@@ -43,7 +43,7 @@ mod seen;
 mod certs;
 mod mcp;
 
-pub use certs::{Authority, Certificate};
+pub use certs::{Authority, Certificate, server_for};
 pub use mcp::Echo;
 pub use model::{Answer, Beat};
 pub use options::{Expect, Options};

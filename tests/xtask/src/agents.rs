@@ -1,5 +1,4 @@
-//! `cargo xtask agents`: `--slow` tells what an agent makes of faults and refusals with all its own retries, as a table;
-//! `--latest` what has changed in the newest versions.
+//! `cargo xtask agents --slow`: what an agent makes of faults and refusals with all its own retries, as a table.
 
 use std::process::{Command, ExitCode};
 
@@ -7,7 +6,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::build;
-use crate::latest;
 use crate::steps::{MINUTE, show};
 
 #[derive(Args)]
@@ -15,21 +13,14 @@ pub(crate) struct Options {
     /// Take the minutes that it needs; the short comparisons are part of `cargo xtask test`.
     #[arg(long)]
     slow: bool,
-    /// Install the newest published versions beside the pinned ones, run the cases that need an agent with them, and tell
-    /// what drifted.
-    #[arg(long, conflicts_with = "slow")]
-    latest: bool,
 }
 
 #[expect(clippy::print_stdout, reason = "the table is this task's output")]
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if options.latest {
-        return latest::run();
-    }
     if !options.slow {
-        bail!("say --slow or --latest: both last minutes (the short comparisons are part of `cargo xtask test`)");
+        bail!("say --slow: the runs last four minutes (the short ones are `cargo xtask test claude::`)");
     }
-    build::agents()?;
+    build::agent()?;
     build::programs()?;
     build::boxd()?;
     let mut command = Command::new(build::target()?.join("debug/it"));

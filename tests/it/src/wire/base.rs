@@ -15,7 +15,8 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// `api.test` is given the secret, `open.test` and `evil.test` are open, all at a stand-in that speaks TLS.
+    /// `api.test` is given the secret, `open.test` and `evil.test` are open, `sock.test` is given the secret and may be asked
+    /// for a WebSocket; all at a stand-in that speaks TLS.
     pub(super) fn start() -> Result<Self> {
         Self::with(Options::default(), |house| house)
     }
@@ -29,6 +30,7 @@ impl Wire {
         })?;
         let house = more(House::builder()).file("standin-ca.pem", standin.ca_pem().as_bytes());
         let house = house.secret(Real::Bearer(REAL.into())).grant(&secret_grant(&standin)).grant(&open_grant(&standin));
+        let house = house.grant(&socket_grant(&standin));
         let house = house.start()?;
         let claimed = Claimed::take(&house.door("one"))?;
         Ok(Self { standin, house, claimed })
@@ -110,6 +112,13 @@ fn open_grant(standin: &StandIn) -> String {
     format!("name = \"open\"\nhosts = [\"open.test\", \"evil.test\"]\nplain = true\n{}", there(standin))
 }
 
+fn socket_grant(standin: &StandIn) -> String {
+    format!(
+        "name = \"sock\"\nhosts = [\"sock.test\"]\nsecret = \"anthropic\"\nunsafe_secret_hosts = true\nwebsocket = true\n{}",
+        there(standin)
+    )
+}
+
 /// The lines of a grant that lead to the stand-in.
 pub(super) fn there(standin: &StandIn) -> String {
     format!("unsafe_dial = \"{}\"\nupstream_ca = \"standin-ca.pem\"", standin.address())
@@ -117,11 +126,12 @@ pub(super) fn there(standin: &StandIn) -> String {
 
 pub(super) const GATEWAY: &[Need] = &[Need::Gateway];
 pub(super) const REAL: &str = "sk-ant-oat01-REAL-ON-THE-WIRE-77c1";
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "api.test",
     "api.ok.test",
     "open.test",
     "evil.test",
+    "sock.test",
     "xn--bcher-kva.test",
     "host_with_underscore.test",
     "a-label-of-fifty-characters-that-is-very-long-indeed.and-one-of-thirty-two-characters.r2.test",
