@@ -32,10 +32,10 @@ pub(crate) async fn carry(mut client: TcpStream, at: Loopback, door: &Door, run:
         },
         Opening::Near { near, sending } => match near.connect().await {
             Ok(server) => {
-                let told = sending.body != Body::Tunnel || client.write_all(CONNECTED).await.is_ok();
-                return if told {
-                    relay(client, server.into_split(), sending).await
-                };
+                if sending.body == Body::Tunnel && client.write_all(CONNECTED).await.is_err() {
+                    return;
+                }
+                return relay(client, server.into_split(), sending).await;
             }
             Err(fault) => no_server(near, &fault),
         },

@@ -7,6 +7,7 @@ use anyhow::Result;
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
 
 use crate::needs::Need;
+use crate::tools::Tools;
 
 /// A test by name.
 #[derive(Clone)]
@@ -76,6 +77,11 @@ impl Case {
         self
     }
 
+    /// Whether it says anything about an agent.
+    fn is_about_an_agent(&self) -> bool {
+        self.needs.iter().any(|need| matches!(need, Need::Agent | Need::Codex | Need::Pi))
+    }
+
     fn trial(&self, arguments: &Arguments, skipped: &mut Vec<String>) -> Trial {
         let work = self.work;
         let run = move || match work {
@@ -93,13 +99,16 @@ impl Case {
     }
 }
 
-/// Runs what the command line chooses, and says at the end what was skipped and why.
+/// Runs what the command line chooses, and says at the end what was skipped and why. With other agents than the pinned
+/// ones, only what says something about an agent.
 #[must_use]
 #[expect(clippy::print_stdout, reason = "the result of the tests is this program's output")]
 pub fn run(cases: &[Case]) -> ExitCode {
     let arguments = Arguments::from_args();
     let slow_too = arguments.list || arguments.filter.as_ref().is_some_and(|filter| filter.starts_with(SLOW));
-    let (cases, left_out): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| slow_too || !case.slow);
+    let others = Tools::other_agents().is_some();
+    let cases = cases.iter().filter(|case| !others || case.is_about_an_agent());
+    let (cases, left_out): (Vec<&Case>, Vec<&Case>) = cases.partition(|case| slow_too || !case.slow);
     let mut skipped = Vec::new();
     let mut run = |round: Round, threads: Option<usize>| -> Conclusion {
         let trials =

@@ -96,10 +96,16 @@ impl Tools {
         pick("BOXGATE_TEST_LIBRARY", &[Self::profile()?.join(format!("lib{name}.rlib"))])
     }
 
-    /// The folder with the pinned agents.
+    /// The folder with the agents under test: the pinned ones, unless others are asked for.
     #[must_use]
     pub fn agents() -> PathBuf {
-        Self::workspace().join("box")
+        Self::other_agents().unwrap_or_else(|| Self::workspace().join("box"))
+    }
+
+    /// The folder that `BOXGATE_TEST_AGENTS` names: agents of other versions than the pinned ones.
+    #[must_use]
+    pub fn other_agents() -> Option<PathBuf> {
+        std::env::var_os("BOXGATE_TEST_AGENTS").map(PathBuf::from)
     }
 
     fn module(path: &str) -> PathBuf {

@@ -1,4 +1,5 @@
-//! `cargo xtask agents --slow`: what an agent makes of faults and refusals with all its own retries, as a table.
+//! `cargo xtask agents`: `--slow` tells what an agent makes of faults and refusals with all its own retries, as a table;
+//! `--latest` what has changed in the newest versions.
 
 use std::process::{Command, ExitCode};
 
@@ -6,6 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::build;
+use crate::latest;
 use crate::steps::{MINUTE, show};
 
 #[derive(Args)]
@@ -13,14 +15,21 @@ pub(crate) struct Options {
     /// Take the minutes that it needs; the short comparisons are part of `cargo xtask test`.
     #[arg(long)]
     slow: bool,
+    /// Install the newest published versions beside the pinned ones, run the cases that need an agent with them, and tell
+    /// what drifted.
+    #[arg(long, conflicts_with = "slow")]
+    latest: bool,
 }
 
 #[expect(clippy::print_stdout, reason = "the table is this task's output")]
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if !options.slow {
-        bail!("say --slow: the runs last four minutes (the short ones are `cargo xtask test claude::`)");
+    if options.latest {
+        return latest::run();
     }
-    build::agent()?;
+    if !options.slow {
+        bail!("say --slow or --latest: both last minutes (the short comparisons are part of `cargo xtask test`)");
+    }
+    build::agents()?;
     build::programs()?;
     build::boxd()?;
     let mut command = Command::new(build::target()?.join("debug/it"));

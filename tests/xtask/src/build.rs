@@ -1,4 +1,4 @@
-//! What has to be there before a run: the programs of the workspace, the static boxd, the pinned agent.
+//! What has to be there before a run: the programs of the workspace, the static boxd, the pinned agents.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,14 +55,14 @@ pub(crate) fn boxd() -> Result<PathBuf> {
     Ok(target()?.join("boxd/boxd"))
 }
 
-/// Installs the pinned agent, unless what is there is of this lockfile.
-pub(crate) fn agent() -> Result<()> {
+/// Installs the pinned agents, unless what is there is of this lockfile.
+pub(crate) fn agents() -> Result<()> {
     let folder = workspace().join("box");
     let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
     let (lock, there) =
         (written(&folder.join("package-lock.json")), written(&folder.join("node_modules/.package-lock.json")));
     if matches!((&lock, &there), (Ok(lock), Ok(there)) if there >= lock) {
-        say("the pinned agent is installed");
+        say("the pinned agents are installed");
         return Ok(());
     }
     if !installed("npm") {
@@ -70,6 +70,10 @@ pub(crate) fn agent() -> Result<()> {
     }
     let mut npm = Command::new("npm");
     npm.args(["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]).current_dir(&folder);
-    must("install the pinned agent (npm ci in box/, about 100 MB)", &mut npm, 15 * MINUTE)?;
+    must(
+        "install the pinned agents (npm ci in box/: about 450 MB to fetch, 1.2 GB on the disk)",
+        &mut npm,
+        15 * MINUTE,
+    )?;
     Ok(())
 }

@@ -22,7 +22,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     say("a governed run: the stock claude, in a box without network and without a secret");
     check_machine()?;
-    build::agent()?;
+    build::agents()?;
     build::programs()?;
     let boxd = build::boxd()?;
     let model = options.real.clone().map_or(Model::StandIn, Model::Real);

@@ -1,11 +1,12 @@
 //! Tasks of the workshop: `cargo xtask demo` shows one governed run, `cargo xtask test` runs every check,
-//! `cargo xtask agents --slow` measures how the agents end.
+//! `cargo xtask agents` measures how the agents end, and what their newest versions changed.
 //!
 //! It uses none of the workspace's crates, so that it is built in seconds and can show progress while they are.
 
 mod demo;
 mod test;
 mod agents;
+mod latest;
 mod house;
 mod build;
 mod steps;
@@ -28,7 +29,7 @@ enum Task {
     Demo(demo::Options),
     /// Every check: format, lints, unit tests, documentation tests, integration tests.
     Test(test::Options),
-    /// How the agents end, bare and in the box: for `docs/agents.md`, at each new version of an agent.
+    /// How the agents end, bare and in the box, and what drifted in their newest versions: for `docs/agents.md`.
     Agents(agents::Options),
 }
 

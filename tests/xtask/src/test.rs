@@ -26,7 +26,7 @@ struct Sum {
 #[expect(clippy::print_stdout, reason = "the sum is this task's output")]
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     install_missing()?;
-    build::agent()?;
+    build::agents()?;
     build::programs()?;
     build::boxd()?;
     let mut sum = Sum::default();
