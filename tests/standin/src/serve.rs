@@ -156,7 +156,7 @@ fn note(head: &Head, connection: u64, real: bool) -> Seen {
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 const HANDSHAKE: Duration = Duration::from_secs(20);
 /// A connection without a request is closed after this, where nothing shorter was asked for.
-const IDLE: Duration = Duration::from_secs(600);
+pub(crate) const IDLE: Duration = Duration::from_secs(600);
 const DRAIN: Duration = Duration::from_secs(10);
 /// A body above this is noted but not understood.
 const READ_LIMIT: usize = 64 * 1024 * 1024;

@@ -13,18 +13,24 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::connection::{Connection, SEND};
 use crate::errors;
-use crate::frame::Head;
+use crate::frame::{self, Head};
 use crate::rule::{Asked, Cut, Fault, Rule, Then, WEBSOCKET};
 use crate::seen::{Intake, Seen};
+use crate::serve::IDLE;
 use crate::stand::Shared;
 use crate::steps::Step;
 use crate::turn::{Turn, Unknown, Words, is_prewarm};
 
-/// Accepts the upgrade and answers until one side ends the session.
+/// Accepts the upgrade and answers until one side ends the session, or nothing was asked for so long.
 pub(crate) async fn session(shared: &Shared, connection: &mut Connection, head: &Head, real: bool) -> io::Result<Then> {
     let id = connection.id;
+    let Some(key) = head.header("sec-websocket-key") else {
+        shared.book.on_request(id, |seen| seen.answered = Some(400));
+        let body = errors::body(&head.path, 400, "stand-in: an upgrade without a key");
+        return connection.send(&frame::answer(400, &[], body.as_bytes())).await.map(|()| Then::Close);
+    };
     shared.book.on_request(id, |seen| seen.answered = Some(101));
-    let accept = derive_accept_key(head.header("sec-websocket-key").unwrap_or_default().as_bytes());
+    let accept = derive_accept_key(key.as_bytes());
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: {accept}\r\n\r\n"
     );
@@ -32,7 +38,8 @@ pub(crate) async fn session(shared: &Shared, connection: &mut Connection, head: 
     let socket = WebSocketStream::from_raw_socket(connection, Role::Server, None).await;
     let mut session = Session { shared, socket, waiting: VecDeque::new(), id, path: &head.path, real };
     loop {
-        let Some(text) = session.next().await? else {
+        let idle = shared.live(|live| live.idle_close).unwrap_or(IDLE);
+        let Some(text) = tokio::time::timeout(idle, session.next()).await.unwrap_or(Ok(None))? else {
             return Ok(Then::Close);
         };
         if let Some(then) = session.message(&text).await? {
@@ -184,6 +191,9 @@ impl Session<'_> {
                 message = self.socket.next() => {
                     let message = message.ok_or(io::ErrorKind::UnexpectedEof)?.map_err(broken)?;
                     self.waiting.extend(text(message));
+                    if self.waiting.len() > WAITING {
+                        return Err(broken(Error::AttackAttempt));
+                    }
                 }
             }
         }
@@ -234,3 +244,6 @@ fn broken(fault: Error) -> io::Error {
         other => io::Error::new(io::ErrorKind::InvalidData, other.to_string()),
     }
 }
+
+/// How much may be asked while an answer is on its way.
+const WAITING: usize = 100;

@@ -14,7 +14,7 @@ pub(crate) const CASES: &[Case] = &[
     case("standin::a_session_goes_on_from_what_was_answered", goes_on),
     case("standin::a_session_is_begun_with_the_real_credential_alone", begun),
     case("standin::faults_of_a_session_are_as_told", faults),
-    case("standin::a_silent_session_lives", silent),
+    case("standin::a_silent_answer_lives_and_an_idle_session_ends", silent),
     case("standin::an_anthropic_thread_goes_on", thread),
     case("standin::only_the_real_account_is_listed", account),
     case("standin::a_refresh_is_refused_unless_told_otherwise", refresh),
@@ -62,6 +62,9 @@ fn begun() -> Result<()> {
     standin.websocket(false);
     let refused = Socket::open(connect(&standin)?, PATH, LOGIN)?.err().context("an upgrade was accepted")?;
     ensure!(refused.status == 426, "{refused:?}");
+    standin.websocket(true);
+    let keyless = format!("GET {PATH} HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{LOGIN}\r\n");
+    ensure!(ask(&mut connect(&standin)?, keyless.as_bytes())?.status == 400, "an upgrade without a key was accepted");
     standin.rules(vec![Rule::status("/responses", 503)]);
     let refused = Socket::open(connect(&standin)?, PATH, LOGIN)?.err().context("an upgrade was accepted")?;
     ensure!(refused.status == 503 && refused.text().contains("server_error"), "{refused:?}");
@@ -106,6 +109,7 @@ fn faults() -> Result<()> {
 
 fn silent() -> Result<()> {
     let standin = standin()?;
+    standin.idle_close(Some(Duration::from_millis(200)));
     let mut socket = session(&standin)?;
     let began = Instant::now();
     socket.say(&json!({"type": "response.create", "input": "<<ping:1>><<sleep:1>><<text:late>>"}))?;
@@ -121,6 +125,7 @@ fn silent() -> Result<()> {
         }
     }
     ensure!(pings == (1, 1) && began.elapsed() >= Duration::from_secs(2), "{pings:?} {:?}", began.elapsed());
+    ensure!(socket.next()? == Came::Nothing, "a session in which nothing is asked goes on");
     Ok(())
 }
 
