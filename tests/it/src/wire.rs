@@ -9,6 +9,7 @@ mod certificates;
 mod leaves;
 mod streaming;
 mod bodies;
+mod packed;
 mod limits;
 mod websocket;
 mod house;
@@ -25,6 +26,7 @@ pub(crate) const MODULES: &[&[Case]] = &[
     leaves::CASES,
     streaming::CASES,
     bodies::CASES,
+    packed::CASES,
     limits::CASES,
     websocket::handshake::CASES,
     websocket::session::CASES,
