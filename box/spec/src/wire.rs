@@ -19,7 +19,7 @@ pub const TOKEN_PASSWORD: &str = "x";
 /// Every sentinel contains this text.
 pub const SENTINEL_MARK: &str = "boxgate-sentinel";
 
-/// The ChatGPT account that the sentinels of a login name: nobody's.
+/// The account that sentinels name and that local answers tell: nobody's.
 pub const SENTINEL_ACCOUNT: &str = "00000000-0000-4000-8000-000000000000";
 
 /// What `GET /healthz` on a door says without any token.

@@ -25,6 +25,10 @@ pub enum LocalRoute {
     Refresh(Provider),
     /// The call that asks who is logged in.
     Profile(Provider),
+    /// The call that asks which accounts a login may act for. No model is called without an answer.
+    Accounts,
+    /// The call that asks for the account's own preferences: there are none.
+    Preferences,
     /// Known telemetry, answered 204.
     Telemetry,
     /// Remote settings and side calls, answered 404, which the agents tolerate.
@@ -40,6 +44,8 @@ impl LocalRoute {
         match self {
             Self::Refresh(_) => "refresh-attempt",
             Self::Profile(_) => "profile",
+            Self::Accounts => "accounts",
+            Self::Preferences => "preferences",
             Self::Telemetry => "telemetry",
             Self::Settings => "settings",
             Self::DurableCredential => "durable-credential",
@@ -128,14 +134,18 @@ fn is_durable(method: &Method, path: &NormalPath) -> bool {
     path.could_be(|reading| {
         // Asked for in any other way than the one that is answered locally.
         let is_token = reading.trim_end_matches('/').ends_with("/oauth/token");
-        let authorizes =
-            ["/oauth/authorize", "/oauth/device", "/deviceauth/"].iter().any(|page| reading.contains(page));
+        let authorizes = AUTHORIZES.iter().any(|page| reading.contains(page));
         is_token || authorizes || (makes && reading.split('/').any(|segment| KEY_MAKERS.contains(&segment)))
     })
 }
 
 const ANTHROPIC_API: &[&str] = &["api.anthropic.com"];
 const ANTHROPIC_TOKEN: &[&str] = &["platform.claude.com", "console.anthropic.com", "api.anthropic.com"];
+
+const OPENAI_TOKEN: &[&str] = &["auth.openai.com"];
+const CHATGPT: &[&str] = &["chatgpt.com"];
+/// Where pi looks for its own versions and lists of models.
+const PI: &[&str] = &["pi.dev"];
 
 /// Where a durable credential could be had. Everything here that is not a durable route goes through the grants as ever.
 const DURABLE_HOSTS: &[&str] = &[
@@ -146,13 +156,26 @@ const DURABLE_HOSTS: &[&str] = &[
     "claude.com",
     "api.openai.com",
     "auth.openai.com",
+    "auth.api.openai.org",
     "platform.openai.com",
     "chatgpt.com",
 ];
 
-const KEY_MAKERS: &[&str] =
-    &["create_api_key", "api_keys", "apikeys", "admin_api_keys", "service_accounts", "service_account_keys"];
+/// Pages and calls that let another client in, or enrol one: an OAuth or device login, an agent's identity, remote control.
+const AUTHORIZES: &[&str] =
+    &["/oauth/authorize", "/oauth/device", "/deviceauth/", "/agent/register", "/remote/control/server"];
 
+const KEY_MAKERS: &[&str] = &[
+    "create_api_key",
+    "api_keys",
+    "apikeys",
+    "admin_api_keys",
+    "service_accounts",
+    "service_account_keys",
+    "client_secrets",
+];
+
+/// The first that matches answers.
 const ROUTES: &[Route] = &[
     Route {
         hosts: ANTHROPIC_TOKEN,
@@ -216,12 +239,46 @@ const ROUTES: &[Route] = &[
         answer: LocalRoute::Settings,
     },
     Route {
-        hosts: &["auth.openai.com"],
+        hosts: OPENAI_TOKEN,
         method: Some(Method::POST),
         path: Shape::Is("/oauth/token"),
         answer: LocalRoute::Refresh(Provider::OpenaiCodex),
     },
+    Route {
+        hosts: OPENAI_TOKEN,
+        method: Some(Method::POST),
+        path: Shape::Is("/api/accounts/oauth/token"),
+        answer: LocalRoute::Refresh(Provider::OpenaiCodex),
+    },
+    Route {
+        hosts: CHATGPT,
+        method: Some(Method::GET),
+        path: Shape::Is("/backend-api/wham/accounts/check"),
+        answer: LocalRoute::Accounts,
+    },
+    Route {
+        hosts: CHATGPT,
+        method: Some(Method::GET),
+        path: Shape::Is("/backend-api/wham/settings/user"),
+        answer: LocalRoute::Preferences,
+    },
+    Route {
+        hosts: CHATGPT,
+        method: None,
+        path: Shape::Begins("/backend-api/codex/analytics-events/"),
+        answer: LocalRoute::Telemetry,
+    },
+    Route {
+        hosts: CHATGPT,
+        method: Some(Method::GET),
+        path: Shape::Is("/backend-api/codex/models"),
+        answer: LocalRoute::Settings,
+    },
+    Route { hosts: CHATGPT, method: None, path: Shape::Begins("/backend-api/ps/"), answer: LocalRoute::Settings },
+    Route { hosts: CHATGPT, method: None, path: Shape::Begins("/backend-api/plugins/"), answer: LocalRoute::Settings },
     Route { hosts: &["ab.chatgpt.com"], method: None, path: Shape::Begins("/otlp/"), answer: LocalRoute::Telemetry },
+    Route { hosts: PI, method: None, path: Shape::Is("/api/report-install"), answer: LocalRoute::Telemetry },
+    Route { hosts: PI, method: None, path: Shape::Begins("/api/"), answer: LocalRoute::Settings },
 ];
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, PROXY_AUTHENTICATE, UPGRADE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{Reason, Refusal};
 
@@ -20,9 +21,9 @@ pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Byt
             let status = if refusal.reason().is_final() { StatusCode::BAD_REQUEST } else { truth };
             (status, in_the_shape_of(provider, refusal))
         }
-        None => (truth, plain(refusal)),
+        None => (truth, plain(refusal).to_string()),
     };
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -46,20 +47,35 @@ pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Byt
     response
 }
 
-fn plain(refusal: &Refusal) -> serde_json::Value {
+fn plain(refusal: &Refusal) -> Value {
     json!({ "error": refusal.reason().code(), "message": sentence(refusal), "grant": refusal.grant(), "hint": refusal.hint() })
 }
 
-fn in_the_shape_of(provider: Provider, refusal: &Refusal) -> serde_json::Value {
-    let boxgate = plain(refusal);
-    match provider {
-        Provider::Anthropic => {
-            json!({ "type": "error", "error": { "type": "invalid_request_error", "message": sentence(refusal) }, "boxgate": boxgate })
-        }
-        Provider::Openai | Provider::OpenaiCodex => {
-            json!({ "error": { "type": "invalid_request_error", "code": refusal.reason().code(), "message": sentence(refusal), "param": null }, "boxgate": boxgate })
-        }
-    }
+/// The provider's own shape, and what the house adds to it after that.
+#[derive(Serialize)]
+struct Shaped {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    error: Value,
+    boxgate: Value,
+}
+
+fn in_the_shape_of(provider: Provider, refusal: &Refusal) -> String {
+    let (code, message) = (refusal.reason().code(), sentence(refusal));
+    let shaped = match provider {
+        Provider::Anthropic => Shaped {
+            kind: Some("error"),
+            error: json!({ "type": "invalid_request_error", "message": message }),
+            boxgate: plain(refusal),
+        },
+        // codex shows the whole body as its error: everything is said once, and the sentence comes first.
+        Provider::Openai | Provider::OpenaiCodex => Shaped {
+            kind: None,
+            error: json!({ "message": message, "type": "invalid_request_error", "param": null, "code": code }),
+            boxgate: json!({ "error": code, "grant": refusal.grant() }),
+        },
+    };
+    serde_json::to_string(&shaped).unwrap_or_default()
 }
 
 fn sentence(refusal: &Refusal) -> String {
@@ -70,6 +86,7 @@ fn sentence(refusal: &Refusal) -> String {
 mod tests {
     use box_spec::Provider;
     use http_body_util::BodyExt;
+    use serde_json::json;
 
     use super::response;
     use crate::refusal::{Reason, Refusal};
@@ -87,17 +104,41 @@ mod tests {
             let refusal = Refusal::new(reason, "outside \"quoted\"", "inside").with_grant("a \"grant\"");
             let elsewhere = response(&refusal, None);
             assert_eq!(elsewhere.status(), reason.status());
-            let model = response(&refusal, Some(Provider::Anthropic));
-            assert_eq!(model.status(), if reason.is_final() { http::StatusCode::BAD_REQUEST } else { reason.status() });
-            assert_eq!(model.headers()["x-boxgate-status"], reason.status().as_str());
-            assert_eq!(model.headers()["x-boxgate-reason"], reason.code());
-            let said = body(&refusal, Some(Provider::Anthropic));
-            let text = said["error"]["message"].as_str().expect("a message");
-            assert!(
-                text.contains(reason.code()) && text.contains("outside \"quoted\"") && text.contains(refusal.hint()),
-                "{text}"
+            for provider in Provider::ALL {
+                let model = response(&refusal, Some(provider));
+                let told = if reason.is_final() { http::StatusCode::BAD_REQUEST } else { reason.status() };
+                assert_eq!(model.status(), told);
+                assert_eq!(model.headers()["x-boxgate-status"], reason.status().as_str());
+                assert_eq!(model.headers()["x-boxgate-reason"], reason.code());
+                let said = body(&refusal, Some(provider));
+                let text = said["error"]["message"].as_str().expect("a message");
+                assert!(
+                    text.contains(reason.code())
+                        && text.contains("outside \"quoted\"")
+                        && text.contains(refusal.hint()),
+                    "{text}"
+                );
+                assert!(!said.to_string().contains("inside"), "the inside sentence stays inside");
+            }
+        }
+    }
+
+    #[test]
+    fn each_provider_is_told_in_its_own_shape() {
+        let refusal = Refusal::new(Reason::NoGrant, "outside", "inside").with_grant("model");
+        let anthropic = body(&refusal, Some(Provider::Anthropic));
+        assert_eq!(
+            (&anthropic["type"], &anthropic["error"]["type"]),
+            (&json!("error"), &json!("invalid_request_error"))
+        );
+        for provider in [Provider::Openai, Provider::OpenaiCodex] {
+            let said = body(&refusal, Some(provider));
+            let error = &said["error"];
+            assert_eq!(
+                (&error["type"], &error["code"], &error["param"]),
+                (&json!("invalid_request_error"), &json!("no-grant"), &json!(null))
             );
-            assert!(!said.to_string().contains("inside"), "the inside sentence stays inside");
+            assert_eq!(said["boxgate"], json!({ "error": "no-grant", "grant": "model" }));
         }
     }
 }

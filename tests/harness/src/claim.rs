@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use box_spec::{Agent, Attestation, Claim, ClaimRefused, FromBox, FromHouse, Report, Spec, wire};
+use box_spec::{Attestation, Claim, ClaimRefused, FromBox, FromHouse, Report, Spec, wire};
 
 /// A run that this test holds. Dropped, the claim breaks.
 pub struct Claimed {
@@ -129,16 +129,10 @@ impl Claimed {
     }
 }
 
-/// A claim as a good box makes it.
+/// A claim as a good box makes it, for whatever agent its house says.
 #[must_use]
 pub fn claim() -> Claim {
-    Claim {
-        protocol: wire::PROTOCOL,
-        agent: Some(Agent::Claude),
-        namespace_init: true,
-        boxd: "test".into(),
-        reattach: None,
-    }
+    Claim { protocol: wire::PROTOCOL, agent: None, namespace_init: true, boxd: "test".into(), reattach: None }
 }
 
 /// An attestation as a good box makes it.

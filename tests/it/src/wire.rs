@@ -14,6 +14,7 @@ mod limits;
 mod websocket;
 mod house;
 mod silence;
+mod providers;
 
 use harness::Case;
 
@@ -33,4 +34,5 @@ pub(crate) const MODULES: &[&[Case]] = &[
     websocket::ends::CASES,
     house::CASES,
     silence::CASES,
+    providers::CASES,
 ];

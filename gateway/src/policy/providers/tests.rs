@@ -3,7 +3,7 @@
 use box_spec::Provider;
 use http::Method;
 
-use super::{LocalRoute, local_route, model_host};
+use super::{LocalRoute, ROUTES, Route, Shape, local_route, model_host};
 use crate::host::{Host, Target};
 use crate::policy::NormalPath;
 
@@ -13,7 +13,9 @@ fn model_hosts_match_exactly() {
         ("api.anthropic.com", Some(Provider::Anthropic)),
         ("API.Anthropic.com.", Some(Provider::Anthropic)),
         ("chatgpt.com", Some(Provider::OpenaiCodex)),
+        ("api.openai.com", Some(Provider::Openai)),
         ("ab.chatgpt.com", None),
+        ("chat.openai.com", None),
         ("api.anthropic.com.evil.test", None),
         ("10.0.0.1", None),
     ] {
@@ -23,7 +25,7 @@ fn model_hosts_match_exactly() {
 
 #[test]
 fn each_local_route_is_told_from_its_neighbours() {
-    use LocalRoute::{DurableCredential, Profile, Refresh, Settings, Telemetry};
+    use LocalRoute::{Accounts, DurableCredential, Preferences, Profile, Refresh, Settings, Telemetry};
     for (method, target, path, route) in [
         ("POST", "platform.claude.com:443", "/v1/oauth/token", Some(Refresh(Provider::Anthropic))),
         ("POST", "console.anthropic.com:443", "/v1/oauth/token", Some(Refresh(Provider::Anthropic))),
@@ -56,10 +58,61 @@ fn each_local_route_is_told_from_its_neighbours() {
         ("GET", "console.anthropic.com:443", "/oauth/authorize", Some(DurableCredential)),
         ("GET", "claude.ai:443", "/oauth/authorize", Some(DurableCredential)),
         ("POST", "auth.openai.com:443", "/oauth/token", Some(Refresh(Provider::OpenaiCodex))),
+        ("POST", "auth.openai.com:443", "/api/accounts/oauth/token", Some(Refresh(Provider::OpenaiCodex))),
+        ("GET", "auth.openai.com:443", "/oauth/token", Some(DurableCredential)),
+        ("POST", "chatgpt.com:443", "/oauth/token", Some(DurableCredential)),
+        ("GET", "auth.openai.com:443", "/oauth/authorize", Some(DurableCredential)),
+        ("POST", "auth.openai.com:443", "/api/accounts/deviceauth/usercode", Some(DurableCredential)),
+        ("POST", "auth.openai.com:443", "/agent/register", Some(DurableCredential)),
+        ("POST", "chatgpt.com:443", "/backend-api/wham/remote/control/server/enroll", Some(DurableCredential)),
+        ("POST", "api.openai.com:443", "/v1/organization/projects/p/service_accounts", Some(DurableCredential)),
+        ("POST", "api.openai.com:443", "/v1/realtime/client_secrets", Some(DurableCredential)),
+        ("GET", "chatgpt.com:443", "/backend-api/wham/accounts/check", Some(Accounts)),
+        ("POST", "chatgpt.com:443", "/backend-api/wham/accounts/check", None),
+        ("GET", "chatgpt.com:443", "/backend-api/wham/settings/user", Some(Preferences)),
+        ("POST", "chatgpt.com:443", "/backend-api/wham/settings/user", None),
+        ("POST", "chatgpt.com:443", "/backend-api/codex/analytics-events/events", Some(Telemetry)),
+        ("POST", "chatgpt.com:443", "/backend-api/codex/analytics-events/../responses", None),
+        ("GET", "chatgpt.com:443", "/backend-api/codex/models", Some(Settings)),
+        ("POST", "chatgpt.com:443", "/backend-api/ps/mcp", Some(Settings)),
+        ("GET", "chatgpt.com:443", "/backend-api/plugins/export/curated", Some(Settings)),
+        ("POST", "chatgpt.com:443", "/backend-api/codex/responses", None),
+        ("GET", "chatgpt.com:443", "/backend-api/codex/responses", None),
+        ("POST", "chatgpt.com:443", "/backend-api/codex/responses/compact", None),
+        ("POST", "ab.chatgpt.com:443", "/otlp/v1/metrics", Some(Telemetry)),
+        ("POST", "chatgpt.com:443", "/otlp/v1/metrics", None),
+        ("POST", "api.openai.com:443", "/v1/responses", None),
+        ("POST", "api.openai.com:443", "/v1/chat/completions", None),
+        ("GET", "pi.dev:443", "/api/latest-version", Some(Settings)),
+        ("GET", "pi.dev:443", "/api/models/providers/anthropic", Some(Settings)),
+        ("GET", "pi.dev:443", "/api/report-install", Some(Telemetry)),
+        ("GET", "pi.dev:443", "/install.sh", None),
+        ("GET", "radius.pi.dev:443", "/api/latest-version", None),
     ] {
         let target = Target::from_authority(target, None).expect("a target");
         let asked = NormalPath::parse(path).expect("a path");
         let method = method.parse::<Method>().expect("a method");
         assert_eq!(local_route(&target, &method, &asked), route, "{method} {target} {path}");
+    }
+}
+
+#[test]
+fn the_table_of_local_routes_is_this_list() {
+    let page = include_str!("../../../../docs/agents.md");
+    let table = page.split("## What they ask for besides models").nth(1).expect("the section");
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert_eq!(rows.len(), ROUTES.len());
+    for (row, Route { hosts, method, path, answer }) in rows.iter().zip(ROUTES) {
+        let hosts: Vec<String> = hosts.iter().map(|host| format!("`{host}`")).collect();
+        let path = match path {
+            Shape::Is(exact) => format!("`{exact}`"),
+            Shape::Begins(start) => format!("`{start}…`"),
+        };
+        let method = method.as_ref().map_or("any", Method::as_str);
+        assert_eq!(row[..4], [hosts.join(", ").as_str(), method, path.as_str(), &format!("`{}`", answer.code())]);
     }
 }
