@@ -9,6 +9,7 @@ mod door;
 mod launch;
 mod isolated;
 mod claude;
+mod mcp;
 mod house;
 mod slow;
 mod trust;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         launch::CASES,
         isolated::CASES,
         claude::CASES,
+        mcp::CASES,
         house::CASES,
         proof::CASES,
         slow::CASES,

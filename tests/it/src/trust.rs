@@ -31,7 +31,6 @@ pub(crate) const CASES: &[Case] = &[
         .needs(BOXED_AS_USER)
         .alone(),
     case("trust::a_server_on_the_boxs_own_loopback_is_reached_through_the_proxy_alone", loopback::server).needs(BOXED),
-    case("trust::claude_uses_an_mcp_server_of_the_users_own", loopback::claude).needs(CLAUDE),
     case("trust::all_256_exit_codes_are_the_agents_own", codes::all_codes).needs(OPEN),
     case("trust::a_death_by_signal_is_128_and_its_number", codes::signals).needs(BOXED),
     case("trust::a_group_signal_of_the_agent_does_not_reach_boxd", codes::group_signal).needs(BOXED),

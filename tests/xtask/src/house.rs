@@ -1,5 +1,6 @@
 //! The house of the demo: a folder with its configuration, the stand-in and the gateway as processes.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -12,41 +13,45 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use crate::build;
+use crate::provider::Provider;
 
-/// A running house with one box, `demo`. Dropped, its processes are ended and its folder removed.
+/// A running house with a box for each agent. Dropped, its processes are ended and its folder removed.
 pub(crate) struct House {
     folder: TempDir,
     children: Vec<Child>,
 }
 
-/// Where the model is.
+/// Where the models are.
 pub(crate) enum Model {
-    /// The stand-in, with a made-up credential.
+    /// The stand-in plays all providers, each with a made-up credential.
     StandIn,
-    /// The provider itself, with the key in this variable of the environment.
-    Real(String),
+    /// The provider itself, with the credential in this variable of the environment.
+    Real { provider: Provider, variable: String },
 }
 
 impl House {
-    pub(crate) fn start(model: &Model) -> Result<Self> {
+    pub(crate) fn start(model: &Model, agents: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("boxgate-demo-").tempdir().context("make a folder")?;
         let mut house = Self { folder, children: Vec::new() };
-        for name in ["door", "workspace", "session"] {
-            std::fs::create_dir(house.path(name)).context("make a folder")?;
+        let mut text = "state = \"state\"\n\n[defaults]\nceiling = \"10m\"\n".to_owned();
+        for agent in agents {
+            for name in ["door", "workspace", "session"] {
+                std::fs::create_dir_all(house.path(agent).join(name)).context("make a folder")?;
+            }
+            let door = house.door(agent);
+            let _infallible =
+                write!(text, "\n[[box]]\nid = \"{agent}\"\nagent = \"{agent}\"\ndoor = \"{}\"\n", door.display());
         }
-        let secret_and_grant = match model {
-            Model::StandIn => house.stand_in()?,
-            Model::Real(variable) => real(variable)?,
-        };
-        let text = format!(
-            "state = \"state\"\n\n[defaults]\nagent = \"claude\"\nceiling = \"10m\"\n\n[[box]]\nid = \"demo\"\ndoor = \"{}\"\n\n{secret_and_grant}",
-            house.door().display()
-        );
+        match model {
+            Model::StandIn => text.push_str(&house.stand_in()?),
+            Model::Real { provider, variable } => text.push_str(&real(*provider, variable)?),
+        }
         put(&house.config(), &text)?;
-        house.gateway()?;
+        house.gateway(agents)?;
         Ok(house)
     }
 
+    /// A file of the house, or the folder of an agent's box.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -55,27 +60,35 @@ impl House {
         self.path("house.toml")
     }
 
-    pub(crate) fn door(&self) -> PathBuf {
-        self.path("door/door.sock")
+    pub(crate) fn door(&self, agent: &str) -> PathBuf {
+        self.path(agent).join("door/door.sock")
     }
 
+    /// Starts the stand-in; gives back the secrets and grants that lead to it.
     fn stand_in(&mut self) -> Result<String> {
         let mut command = Command::new(build::target()?.join("debug/standin"));
-        command.args(["--key", REAL]).arg("--ca-out").arg(self.path("standin-ca.pem"));
+        command.arg("--ca-out").arg(self.path("standin-ca.pem"));
+        for provider in Provider::ALL {
+            command.args(["--key", &provider.made_up()]);
+        }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("start the stand-in")?;
         let output = child.stdout.take().context("read the stand-in's address")?;
         self.children.push(child);
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("read the stand-in's address")?;
         let address: SocketAddr = line.trim().parse().context("read the stand-in's address")?;
-        put(&self.path("secret"), REAL)?;
-        Ok(format!(
-            "[[secret]]\nname = \"anthropic\"\nprovider = \"anthropic\"\nkind = \"login\"\nfile = \"secret\"\n\n\
-             [[grant]]\nname = \"model\"\npreset = \"anthropic\"\nsecret = \"anthropic\"\nunsafe_dial = \"{address}\"\nupstream_ca = \"standin-ca.pem\"\n"
-        ))
+        let mut text = String::new();
+        for provider in Provider::ALL {
+            let name = provider.name();
+            put(&self.path(name), provider.secret())?;
+            let source = format!("file = \"{name}\"");
+            let there = format!("unsafe_dial = \"{address}\"\nupstream_ca = \"standin-ca.pem\"\n");
+            text.push_str(&secret_and_grant(provider, provider.kind(), &source, provider.account_line(), &there));
+        }
+        Ok(text)
     }
 
-    fn gateway(&mut self) -> Result<()> {
+    fn gateway(&mut self, agents: &[&str]) -> Result<()> {
         let log = self.path("gateway.log");
         put(&log, "")?;
         let into = std::fs::OpenOptions::new().append(true).open(&log).context("open the gateway's log")?;
@@ -83,7 +96,7 @@ impl House {
         command.args(["serve", "--config"]).arg(self.config()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(into);
         self.children.push(command.spawn().context("start the gateway")?);
         let end = Instant::now() + Duration::from_secs(20);
-        while UnixStream::connect(self.door()).is_err() {
+        while !agents.iter().all(|agent| UnixStream::connect(self.door(agent)).is_ok()) {
             let ended = self.children.last_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))));
             if ended || Instant::now() > end {
                 bail!("the gateway did not get ready: {}", std::fs::read_to_string(&log).unwrap_or_default());
@@ -103,13 +116,19 @@ impl Drop for House {
     }
 }
 
-fn real(variable: &str) -> Result<String> {
-    let key = std::env::var(variable).with_context(|| format!("read {variable} from the environment"))?;
-    let kind = if key.starts_with("sk-ant-oat") { "login" } else { "api-key" };
-    Ok(format!(
-        "[[secret]]\nname = \"anthropic\"\nprovider = \"anthropic\"\nkind = \"{kind}\"\nenv = \"{variable}\"\n\n\
-         [[grant]]\nname = \"model\"\npreset = \"anthropic\"\nsecret = \"anthropic\"\n"
-    ))
+fn real(provider: Provider, variable: &str) -> Result<String> {
+    let value = std::env::var(variable).with_context(|| format!("read {variable} from the environment"))?;
+    let kind = provider.kind_of(&value);
+    Ok(secret_and_grant(provider, kind, &format!("env = \"{variable}\""), "", ""))
+}
+
+/// The tables of one provider; `account` and `there` are further lines of its secret and of its grant.
+fn secret_and_grant(provider: Provider, kind: &str, source: &str, account: &str, there: &str) -> String {
+    let name = provider.name();
+    format!(
+        "\n[[secret]]\nname = \"{name}\"\nprovider = \"{name}\"\nkind = \"{kind}\"\n{source}\n{account}\
+         \n[[grant]]\nname = \"model-{name}\"\npreset = \"{name}\"\nsecret = \"{name}\"\n{there}"
+    )
 }
 
 #[expect(clippy::disallowed_methods, reason = "files of the demo, in a folder of its own")]
@@ -117,6 +136,3 @@ fn put(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).context("close a file to others")
 }
-
-/// What the stand-in takes for a real login. It must not be found in the box.
-pub(crate) const REAL: &str = "sk-ant-oat01-the-real-one-that-never-enters-the-box";

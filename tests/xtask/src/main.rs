@@ -1,4 +1,4 @@
-//! Tasks of the workshop: `cargo xtask demo` shows one governed run, `cargo xtask test` runs every check,
+//! Tasks of the workshop: `cargo xtask demo` shows governed runs, `cargo xtask test` runs every check,
 //! `cargo xtask agents` measures how the agents end, and what their newest versions changed.
 //!
 //! It uses none of the workspace's crates, so that it is built in seconds and can show progress while they are.
@@ -8,6 +8,7 @@ mod test;
 mod agents;
 mod latest;
 mod house;
+mod provider;
 mod build;
 mod steps;
 
@@ -25,7 +26,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// One governed run: builds, starts a house and a box, prints the answer and the ledger's story.
+    /// A governed run of each agent: builds, starts a house with boxes, prints the answers and the ledger's stories.
     Demo(demo::Options),
     /// Every check: format, lints, unit tests, documentation tests, integration tests.
     Test(test::Options),

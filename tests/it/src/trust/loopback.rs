@@ -1,15 +1,13 @@
 //! The box's own loopback, asked for through the proxy: it stays in the box, and the house sees nothing of it.
 
 use std::net::TcpListener;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use harness::files::put;
-use harness::{BoxRun, House, Tools};
-use serde_json::{Value, json};
-use standin::{Answer, Beat, Options, Real, StandIn};
+use harness::House;
+use serde_json::Value;
 
-use super::{SECRET, SOON, house, launch, probe};
+use super::{house, launch, probe};
+use crate::mcp::with_echo;
 
 /// A server of the box's is asked in each way that a client may ask a proxy.
 pub(super) fn server() -> Result<()> {
@@ -58,72 +56,6 @@ fn sees_nothing(house: &House) -> Result<()> {
         lines.iter().filter(|line| !line["target"].is_null() || line["kind"] == "refused").collect();
     ensure!(asked.is_empty(), "{asked:?}");
     Ok(())
-}
-
-/// The stock claude with a server of the user's own: over HTTP on the box's loopback, connected directly as it is told to,
-/// and through the proxy as versions do that do not listen; and over standard streams.
-pub(super) fn claude() -> Result<()> {
-    let http = json!({"type": "http", "url": "http://localhost:7777/mcp"});
-    let lines = json!({"command": "/workspace/mcp-echo", "args": ["--log", "/workspace/mcp.log"]});
-    for (config, start) in [(&http, Some("exec")), (&http, Some("unset NO_PROXY no_proxy; exec")), (&lines, None)] {
-        let standin = StandIn::start(Options { real: vec![Real::Bearer(SECRET.into())], ..Options::default() })?;
-        let house = House::builder().model_at(&standin, Real::Bearer(SECRET.into())).start()?;
-        let call = Beat::Tool { name: "mcp__own__echo".into(), input: json!({"text": "from the model"}) };
-        standin.script(vec![Answer(vec![call]), Answer::text("done")]);
-        let launch = BoxRun::new(&house, "one")?.isolated().prompt("use the tool");
-        with_echo(&launch)?;
-        let launch = start.map_or(Ok(launch.clone()), |start| beside_a_server(&launch, start))?;
-        let servers = json!({"mcpServers": {"own": config}}).to_string();
-        let launch = ["--mcp-config", &servers, "--strict-mcp-config"].into_iter().fold(launch, BoxRun::argument);
-        let ran = launch.run(SOON)?.expect_code(0)?;
-        ensure!(ran.result()?["result"] == "done", "{start:?}: {}", ran.text());
-        let results = standin.seen().pop().context("no request")?.text();
-        ensure!(results.contains("echo: from the model"), "{start:?}: the model has no result: {}", ran.text());
-        let calls = log(&launch, "tools/call")?;
-        ensure!(
-            calls.len() == 1 && calls[0]["message"]["params"]["arguments"]["text"] == "from the model",
-            "{calls:?}"
-        );
-        // The shim makes each request the last of its connection; claude itself keeps connections.
-        let through_shim = calls[0]["how"].to_string().contains(r#"["connection","close"]"#);
-        ensure!(through_shim == start.is_some_and(|start| start.starts_with("unset")), "{start:?}: {calls:?}");
-        let lines = house.ledger()?;
-        ensure!(!lines.iter().any(|line| line.to_string().contains(":7777")), "the house saw it: {lines:?}");
-    }
-    Ok(())
-}
-
-/// Puts the server where the box can run it.
-fn with_echo(launch: &BoxRun) -> Result<()> {
-    let to = launch.workspace_folder().join("mcp-echo");
-    std::fs::copy(Tools::mcp_echo()?, &to).map(drop).with_context(|| format!("copy to {}", to.display()))
-}
-
-/// A script in claude's place starts the server, and then claude in this way.
-fn beside_a_server(launch: &BoxRun, start: &str) -> Result<BoxRun> {
-    let claude = Tools::claude()?;
-    let claude = claude.strip_prefix(Tools::agents()).context("claude is not among the agents")?;
-    let claude = Path::new("/opt/boxgate/agents").join(claude);
-    let script = format!(
-        "#!/bin/sh\ncd /workspace\n./mcp-echo --http 127.0.0.1:7777 --log mcp.log > mcp.at &\n\
-         until [ -s mcp.at ]; do sleep 0.02; done\n{start} {} \"$@\"\n",
-        claude.display()
-    );
-    let folder = launch.workspace_folder().join("bin");
-    std::fs::create_dir(&folder).context("make a folder")?;
-    put(&folder.join("claude"), script.as_bytes(), 0o755)?;
-    Ok(launch.clone().env("BOXGATE_AGENT_PATH", "/workspace/bin"))
-}
-
-/// What the server was sent with this method.
-fn log(launch: &BoxRun, method: &str) -> Result<Vec<Value>> {
-    let text = std::fs::read_to_string(launch.workspace_folder().join("mcp.log")).context("read the server's log")?;
-    let lines: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
-    Ok(lines
-        .context("parse the server's log")?
-        .into_iter()
-        .filter(|line| line["message"]["method"] == method)
-        .collect())
 }
 
 /// Asks servers in the box through the shim, by the byte.
