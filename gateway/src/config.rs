@@ -55,8 +55,39 @@ pub struct BoxConfig {
     pub unsafe_open_network: bool,
 }
 
+/// Where a house is: all that asking a running one takes. Paths are absolute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Places {
+    pub state: PathBuf,
+    pub operator_socket: PathBuf,
+    pub ledger: PathBuf,
+}
+
 /// Reads the file, or says everything that is wrong with it.
 pub fn load(path: &Path) -> Result<Config, ConfigFaults> {
+    let (text, base) = read(path)?;
+    let mut faults = Faults::default();
+    let config = raw(&text, &mut faults).and_then(|raw| convert::convert(raw, &base, &mut faults));
+    match config {
+        Some(config) if faults.is_empty() => Ok(config),
+        _ => Err(faults.placed(path, &text)),
+    }
+}
+
+/// Finds the places of a house that runs. It was started with a good file: what is wrong with it or its secrets by now
+/// must not keep its operator from asking.
+///
+/// # Errors
+/// The file cannot be read, is no TOML or says no `state`.
+pub fn places(path: &Path) -> Result<Places, ConfigFaults> {
+    let (text, base) = read(path)?;
+    let mut faults = Faults::default();
+    let places = raw(&text, &mut faults).and_then(|raw| convert::places(&raw, &base));
+    places.ok_or_else(|| faults.placed(path, &text))
+}
+
+/// The text of the file, and the folder that its relative paths begin at.
+fn read(path: &Path) -> Result<(String, PathBuf), ConfigFaults> {
     let whole = |message: String| ConfigFaults::whole(path, message);
     let bytes =
         files::read_limited(path, LONGEST_FILE).map_err(|error| whole(format!("cannot be read ({})", error.kind())))?;
@@ -64,26 +95,17 @@ pub fn load(path: &Path) -> Result<Config, ConfigFaults> {
     let absolute =
         std::path::absolute(path).map_err(|error| whole(format!("has no absolute path ({})", error.kind())))?;
     let base = absolute.parent().unwrap_or_else(|| Path::new("/"));
-    let mut faults = Faults::default();
-    let config = parse(&text, base, &mut faults);
-    match config {
-        Some(config) if faults.is_empty() => Ok(config),
-        _ => Err(faults.placed(path, &text)),
-    }
+    Ok((text, base.to_owned()))
 }
 
-/// `None` where not even the raw form could be read, or something required is missing; then there are faults.
-fn parse(text: &str, base: &Path, faults: &mut Faults) -> Option<Config> {
+/// `None` where the text is no TOML; then there are faults.
+fn raw(text: &str, faults: &mut Faults) -> Option<raw::RawConfig> {
     let (table, errors) = toml::de::DeTable::parse_recoverable(text);
     for error in &errors {
         faults.add(error.span().unwrap_or(0..0), format!("no TOML: {}", error.message()));
     }
-    if !errors.is_empty() {
-        // What follows from a syntax error would only hide it.
-        return None;
-    }
-    let raw = raw::read(&table, faults);
-    convert::convert(raw, base, faults)
+    // What follows from a syntax error would only hide it.
+    errors.is_empty().then(|| raw::read(&table, faults))
 }
 
 const LONGEST_FILE: u64 = 1024 * 1024;

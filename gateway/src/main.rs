@@ -95,8 +95,8 @@ fn main() -> ExitCode {
 }
 
 fn with_socket(config: &std::path::Path, then: impl FnOnce(&std::path::Path) -> Exit) -> Exit {
-    match gateway::config::load(config) {
-        Ok(config) => then(&config.operator_socket),
+    match gateway::config::places(config) {
+        Ok(places) => then(&places.operator_socket),
         Err(faults) => {
             complain(&faults.to_string());
             Exit::Usage

@@ -175,8 +175,8 @@ impl Place {
 }
 
 fn configured(config: &Path) -> Result<PathBuf, Fault> {
-    let config = crate::config::load(config).map_err(|faults| Fault::Config(faults.to_string()))?;
-    Ok(config.ledger.file)
+    let places = crate::config::places(config).map_err(|faults| Fault::Config(faults.to_string()))?;
+    Ok(places.ledger)
 }
 
 impl From<TailFault> for Fault {

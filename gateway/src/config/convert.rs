@@ -17,7 +17,7 @@ use crate::vault::{self, AccountId, Role, SecretConfig, SecretName, Source};
 use super::faults::{Faults, Span};
 use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, RawSecret, Text};
 use super::reader::At;
-use super::{BoxConfig, Config, duration, grants};
+use super::{BoxConfig, Config, Places, duration, grants};
 
 /// What the grants may name. Holds also what has faults of its own, so that one mistake is told once.
 #[derive(Debug, Default)]
@@ -26,33 +26,32 @@ pub(super) struct Known {
     pub(super) secrets: BTreeMap<String, Option<Provider>>,
 }
 
+/// Where things of this house are, as written or by default; nothing where the file does not say its `state`.
+pub(super) fn places(raw: &RawConfig, base: &Path) -> Option<Places> {
+    let state = base.join(&raw.state.as_ref()?.value);
+    let given = |place: &Text| place.as_ref().map(|place| base.join(&place.value));
+    Some(Places {
+        operator_socket: given(&raw.operator_socket).unwrap_or_else(|| state.join("operator.sock")),
+        ledger: given(&raw.ledger.file).unwrap_or_else(|| state.join("ledger.jsonl")),
+        state,
+    })
+}
+
 pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Option<Config> {
+    let places = places(&raw, base);
     let RawConfig { state, operator_socket, ledger, defaults, dial, limits, boxes, secrets, grants } = raw;
     let known = Known::of(&boxes, &secrets);
     let mut doors = Doors::default();
-    let state_folder = state.as_ref().map(|state| base.join(&state.value));
-    let socket = operator_socket
-        .as_ref()
-        .map(|socket| base.join(&socket.value))
-        .or_else(|| state_folder.as_ref().map(|state| state.join("operator.sock")));
-    if let (Some(socket), Some(place)) = (&socket, operator_socket.or(state)) {
-        doors.add(socket, &place.span, "the operator's socket", faults);
+    if let (Some(places), Some(written)) = (&places, operator_socket.or(state)) {
+        doors.add(&places.operator_socket, &written.span, "the operator's socket", faults);
     }
-    let ledger = convert_ledger(ledger, base, state_folder.as_deref(), faults);
+    let ledger = convert_ledger(ledger, places.as_ref(), faults);
     let dial = convert_dial(dial, faults);
     let boxes = convert_boxes(boxes, defaults, base, &mut doors, faults);
     let secrets = convert_secrets(secrets, base, faults);
     let policy = Policy::new(grants::convert(grants, base, &known, faults));
-    Some(Config {
-        state: state_folder?,
-        operator_socket: socket?,
-        ledger: ledger?,
-        limits,
-        dial,
-        boxes,
-        secrets,
-        policy,
-    })
+    let Places { state, operator_socket, ledger: _ } = places?;
+    Some(Config { state, operator_socket, ledger: ledger?, limits, dial, boxes, secrets, policy })
 }
 
 impl Known {
@@ -90,10 +89,9 @@ impl Doors {
     }
 }
 
-fn convert_ledger(raw: RawLedger, base: &Path, state: Option<&Path>, faults: &mut Faults) -> Option<Settings> {
-    let RawLedger { file, sync, deadline } = raw;
-    let file = file.map(|file| base.join(file.value)).or_else(|| state.map(|state| state.join("ledger.jsonl")));
-    let mut settings = Settings::new(file?);
+fn convert_ledger(raw: RawLedger, places: Option<&Places>, faults: &mut Faults) -> Option<Settings> {
+    let RawLedger { file: _, sync, deadline } = raw;
+    let mut settings = Settings::new(places?.ledger.clone());
     match sync.as_ref().map(|sync| sync.value.as_str()) {
         None => {}
         Some("batch") => settings.sync = SyncMode::Batch,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use box_spec::{Agent, CredentialKind, Provider};
 
-use super::{Config, ConfigFaults, Limits, load};
+use super::{Config, ConfigFaults, Limits, Places, load, places};
 use crate::ledger::SyncMode;
 use crate::vault::Source;
 
@@ -91,6 +91,22 @@ fn the_smallest_file_allows_nothing_and_limits_everything() {
     assert_eq!(config.ledger.file, folder.path().join("state/ledger.jsonl"));
     assert_eq!(config.limits, Limits::default());
     assert!(config.boxes.is_empty() && config.policy.grants().is_empty());
+}
+
+#[test]
+fn the_places_of_a_house_are_found_whatever_else_is_wrong() {
+    let text =
+        "state = \"state\"\nunknown = 1\n[[secret]]\nname = \"a\"\nfile = \"spoiled\"\n[ledger]\nfile = \"/l.jsonl\"\n";
+    let (folder, config) = loaded(text, |folder| fs::write(folder.join("spoiled"), "two words").expect("written"));
+    assert!(config.is_err());
+    let found = places(&folder.path().join("house.toml")).unwrap_or_else(|faults| panic!("{faults}"));
+    let state = folder.path().join("state");
+    assert_eq!(found, Places { operator_socket: state.join("operator.sock"), ledger: "/l.jsonl".into(), state });
+    for bad in ["state = ", "stat = \"s\"", ""] {
+        let (folder, _) = loaded(bad, |_| {});
+        let said = places(&folder.path().join("house.toml")).expect_err(bad).to_string();
+        assert!(said.contains("house.toml:1:"), "{said}");
+    }
 }
 
 #[test]

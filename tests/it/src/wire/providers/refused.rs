@@ -57,6 +57,9 @@ pub(super) fn outage() -> Result<()> {
         wire.house.wait_line(says, |line| {
             line["reason"] == "credential-outage" && line["inside"].as_str().is_some_and(|inside| inside.contains(says))
         })?;
+        // A start would fail by now. What runs can be asked all the same.
+        let status = wire.house.status()?.to_string();
+        ensure!(status.contains(says), "{status}");
     }
     ensure!(wire.standin.seen().is_empty(), "it went out: {:?}", wire.standin.seen());
     std::fs::write(&file, real)?;
