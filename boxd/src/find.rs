@@ -20,6 +20,8 @@ pub(crate) struct Found {
     pub(crate) script: Option<PathBuf>,
     /// From the `package.json` that it belongs to.
     pub(crate) version: Option<String>,
+    /// Which versions of node the package asks for, where the node on PATH is what runs it.
+    pub(crate) node: Option<String>,
 }
 
 #[derive(Debug, Error)]
@@ -83,19 +85,23 @@ fn program_at(agent: Agent, candidate: &Path) -> Candidate {
         return Candidate::Missing;
     }
     let package = real.ancestors().find(|folder| folder.ends_with(agent::package(agent)));
-    let version = package.and_then(version_of);
+    let Manifest { version, engines } = package.and_then(manifest_of).unwrap_or_default();
     let beside = |programs| package.and_then(|package| program_beside(agent, package, programs));
     if let Some(program) = beside(agent::native_programs(agent)) {
-        return Candidate::Good(Found { program, script: None, version });
+        return Candidate::Good(Found { program, script: None, version, node: None });
     }
+    let for_node = is_for_node(&real);
     // The image's own node may be too old for the agent, or missing.
-    let node = beside(agent::interpreters(agent)).filter(|_| is_for_node(&real));
+    let node = beside(agent::interpreters(agent)).filter(|_| for_node);
     if let Some(program) = node {
-        return Candidate::Good(Found { program, script: Some(real), version });
+        return Candidate::Good(Found { program, script: Some(real), version, node: None });
     }
     match is_executable(&real) {
         // Started by the name it was found under, so that a program that looks at its own name sees the usual one.
-        true => Candidate::Good(Found { program: candidate.to_owned(), script: None, version }),
+        true => {
+            let node = engines.node.filter(|_| for_node);
+            Candidate::Good(Found { program: candidate.to_owned(), script: None, version, node })
+        }
         false => Candidate::Barred(real),
     }
 }
@@ -123,11 +129,20 @@ fn is_executable(program: &Path) -> bool {
     access(program, AccessFlags::X_OK).is_ok()
 }
 
-fn version_of(package: &Path) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Manifest {
-        version: String,
-    }
+/// What the launch reads of a `package.json`.
+#[derive(Default, Deserialize)]
+struct Manifest {
+    version: Option<String>,
+    #[serde(default)]
+    engines: Engines,
+}
+
+#[derive(Default, Deserialize)]
+struct Engines {
+    node: Option<String>,
+}
+
+fn manifest_of(package: &Path) -> Option<Manifest> {
     let path = package.join("package.json");
     let size = path.metadata().ok().filter(|found| found.is_file())?.len();
     let text = if size <= MANIFEST_LIMIT {
@@ -136,7 +151,8 @@ fn version_of(package: &Path) -> Option<String> {
         return None;
     };
     let manifest: Manifest = serde_json::from_slice(&text).ok()?;
-    (manifest.version.len() <= 64).then_some(manifest.version)
+    let is_short = manifest.version.as_ref().is_some_and(|version| version.len() <= 64);
+    is_short.then_some(manifest)
 }
 
 const USUAL: [&str; 4] =

