@@ -182,6 +182,11 @@ impl BoxRun {
     }
 
     #[must_use]
+    pub fn door_socket(&self) -> &Path {
+        &self.door
+    }
+
+    #[must_use]
     pub fn session_folder(&self) -> &Path {
         &self.session
     }

@@ -7,6 +7,9 @@ mod standin;
 mod bare;
 mod door;
 mod launch;
+mod seeds;
+mod called;
+mod stock;
 mod isolated;
 mod claude;
 mod mcp;
@@ -32,6 +35,9 @@ fn main() -> ExitCode {
         bare::MATRIX,
         door::CASES,
         launch::CASES,
+        seeds::CASES,
+        called::CASES,
+        stock::CASES,
         isolated::CASES,
         claude::CASES,
         mcp::CASES,

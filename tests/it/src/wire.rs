@@ -15,7 +15,6 @@ mod websocket;
 mod house;
 mod silence;
 mod providers;
-mod tunnels;
 
 use harness::Case;
 
@@ -36,5 +35,4 @@ pub(crate) const MODULES: &[&[Case]] = &[
     house::CASES,
     silence::CASES,
     providers::CASES,
-    tunnels::CASES,
 ];
