@@ -9,6 +9,7 @@ use hickory_resolver::config::{ConnectionConfig, LookupIpStrategy, NameServerCon
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::Name;
 use hickory_resolver::{ResolverBuilder, TokioResolver};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -130,8 +131,10 @@ async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, DialFaul
 
 async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A silent stream may be silent for long; the kernel finds out whether the other end is still there.
-    socket.set_keepalive(true)?;
+    // A silent stream may be silent for long, and is healthy as long as the other end is there: the kernel asks it.
+    SockRef::from(&socket).set_tcp_keepalive(
+        &TcpKeepalive::new().with_time(PROBED_AFTER).with_interval(PROBE_INTERVAL).with_retries(PROBES),
+    )?;
     socket.set_nodelay(true)?;
     socket.connect(address).await
 }
@@ -166,6 +169,11 @@ fn nameserver(address: &SocketAddr) -> NameServerConfig {
 
 /// Between the starts of two attempts (RFC 8305 advises 250 ms).
 const HEAD_START: Duration = Duration::from_millis(250);
+/// Silence until the kernel asks whether the other end is there, between two such questions, and how many go unanswered
+/// until it is given up: a host that is gone costs two minutes. The system's own first question comes after two hours.
+const PROBED_AFTER: Duration = Duration::from_secs(60);
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+const PROBES: u32 = 4;
 /// Of one name; what a resolver says beyond it is not tried.
 const MOST_ADDRESSES: usize = 8;
 const CACHED_NAMES: u64 = 1024;
@@ -181,7 +189,9 @@ mod tests {
 
     use tokio::net::{TcpListener, UdpSocket};
 
-    use super::{Class, DialConfig, DialFault, Dialer, connect_first, screened};
+    use socket2::SockRef;
+
+    use super::{Class, DialConfig, DialFault, Dialer, PROBE_INTERVAL, PROBED_AFTER, PROBES, connect_first, screened};
     use crate::host::Target;
 
     fn target(authority: &str) -> Target {
@@ -244,6 +254,16 @@ mod tests {
         let stream = dialer.dial(&target("api.ok.test:443"), Some(address)).await.expect("dialled instead");
         assert_eq!(stream.peer_addr().expect("a peer"), address);
         assert!(stream.nodelay().expect("an option"));
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().expect("an option"));
+        assert_eq!(
+            (
+                socket.tcp_keepalive_time().expect("an option"),
+                socket.tcp_keepalive_interval().expect("an option"),
+                socket.tcp_keepalive_retries().expect("an option"),
+            ),
+            (PROBED_AFTER, PROBE_INTERVAL, PROBES)
+        );
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ mod websocket;
 mod house;
 mod silence;
 mod providers;
+mod tunnels;
 
 use harness::Case;
 
@@ -35,4 +36,5 @@ pub(crate) const MODULES: &[&[Case]] = &[
     house::CASES,
     silence::CASES,
     providers::CASES,
+    tunnels::CASES,
 ];

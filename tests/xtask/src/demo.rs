@@ -46,7 +46,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         if let Ok(text) = std::fs::read_to_string(house.path(agent).join("workspace/from-the-box.txt")) {
             say(&format!("from-the-box.txt, written by {agent} into its workspace:\n{}", text.trim_end()));
         }
-        must(&format!("the ledger of {agent}'s run:"), &mut story(&house, agent)?, MINUTE)?;
+        let told = must(&format!("the ledger of {agent}'s run:"), &mut story(&house, agent)?, MINUTE)?;
+        if !told.contains("verdict=completed") {
+            bail!("the house does not call {agent}'s run completed; the last line says why");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -30,6 +30,7 @@ pub(crate) const CASES: &[Case] = &[
     case("bare::pi_with_a_key_of_openai", || talks(Agent::Pi, Provider::Openai, &openai(), Over::Sse)).needs(PI),
     case("bare::packed_answers_are_read", packed).needs(ALL),
     case("bare::codex_asks_no_model_with_another_account", another_account).needs(CODEX),
+    case("bare::another_credential_is_answered_by_no_model", another_credential).needs(ALL).waiting(),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,12 +96,33 @@ fn packed() -> Result<()> {
 }
 
 fn another_account() -> Result<()> {
-    let Real::Login { token, account: _ } = chatgpt() else { anyhow::bail!("no login") };
     let standin = StandIn::start(Options { real: vec![chatgpt()], ..Options::default() })?;
+    let token = chatgpt().value().to_owned();
     let other = Real::Login { token, account: "account-of-another".into() };
     let ran = Bare::of(Agent::Codex, Provider::OpenaiCodex, &standin, &other, "hello")?.run(LONG)?.expect_code(1)?;
     ensure!(ran.said(Agent::Codex)?.failed, "{}", ran.text());
     ensure!(standin.model_calls().is_empty() && standin.seen().iter().all(|seen| !seen.real), "{:?}", standin.seen());
+    Ok(())
+}
+
+/// The stand-in takes the real credential only, whoever comes with another.
+fn another_credential() -> Result<()> {
+    for (agent, provider, other) in [
+        (Agent::Codex, Provider::Openai, Real::ApiKey("sk-proj-another".into())),
+        (Agent::Pi, Provider::Openai, Real::ApiKey("sk-proj-another".into())),
+        (Agent::Pi, Provider::Anthropic, Real::Bearer("sk-ant-oat01-another".into())),
+        // pi takes the account out of the token, whatever stands beside it.
+        (Agent::Pi, Provider::OpenaiCodex, Real::chatgpt("account-of-another", "another")),
+    ] {
+        let real = vec![login(), openai(), chatgpt()];
+        let standin = StandIn::start(Options { real, ..Options::default() })?;
+        let ran = Bare::of(agent, provider, &standin, &other, "hello")?.run(LONG)?;
+        let said = ran.said(agent)?;
+        let told = ["401", "no real credential"].iter().any(|why| said.text.contains(why));
+        ensure!(said.failed && told, "{agent} {provider}: {said:?}");
+        let seen = standin.seen();
+        ensure!(!seen.is_empty() && seen.iter().all(|seen| !seen.real && seen.answered != Some(200)), "{seen:?}");
+    }
     Ok(())
 }
 

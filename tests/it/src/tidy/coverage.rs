@@ -42,6 +42,6 @@ pub(super) fn names_exist() -> Result<()> {
 }
 
 /// Never fewer than before; more with each issue.
-const ROWS: usize = 185;
+const ROWS: usize = 186;
 /// Rows that say "no test yet". Never more than before.
 const GAPS: usize = 0;

@@ -149,7 +149,11 @@ fn fifty() -> Result<()> {
     echo.closed("/first")?;
     echo.upstream.wait_ended(1, Duration::from_secs(5))?;
     let before = settled(open);
-    let lines = || echo.wire.house.status().map(|status| status["ledger"]["open"].as_u64());
+    let now = || -> Option<(u64, u64, u64)> {
+        let status = echo.wire.house.status().ok()?;
+        Some((status["connections"].as_u64()?, status["tasks"].as_u64()?, status["ledger"]["open"].as_u64()?))
+    };
+    let held = now().context("no status")?;
     let mut sessions = (0..50).map(|number| echo.session(&format!("/s{number}"))).collect::<Result<Vec<_>>>()?;
     ensure!(open() >= before + 100, "{} descriptors, {before} before", open());
     for (number, inside) in sessions.iter_mut().enumerate() {
@@ -157,6 +161,7 @@ fn fifty() -> Result<()> {
         inside.send(&frames::frame(frames::TEXT, mine.as_bytes(), Some([7; 4])))?;
         ensure!(frames::read(inside)?.payload == mine.as_bytes(), "session {number} had another's frame");
     }
+    ensure!(now().is_some_and(|now| now.0 >= held.0 + 50 && now.2 >= 50), "the status does not show them: {:?}", now());
     // Half of them say good-bye, half just leave.
     for inside in sessions.iter_mut().step_by(2) {
         inside.send(&frames::frame(frames::CLOSE, b"\x03\xe8", Some([7; 4])))?;
@@ -169,7 +174,10 @@ fn fifty() -> Result<()> {
         ensure!(closed["ended"] == "complete", "{number}: {closed}");
     }
     until("its descriptors to be given back", Duration::from_secs(5), || (open() <= before).then_some(()))?;
-    until("all lines to be closed", Duration::from_secs(5), || (lines().ok()? == Some(0)).then_some(()))
+    until("its tasks to end and its lines to close", Duration::from_secs(5), || {
+        let (connections, tasks, open) = now()?;
+        (connections <= held.0 && tasks <= held.1 && open == 0).then_some(())
+    })
 }
 
 fn place() -> Result<()> {
