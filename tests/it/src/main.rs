@@ -13,6 +13,7 @@ mod stock;
 mod isolated;
 mod claude;
 mod mcp;
+mod known;
 mod house;
 mod slow;
 mod trust;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         isolated::CASES,
         claude::CASES,
         mcp::CASES,
+        known::CASES,
         house::CASES,
         proof::CASES,
         slow::CASES,
