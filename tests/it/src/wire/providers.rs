@@ -10,7 +10,7 @@ use harness::claim::Answer;
 use harness::{Case, Claimed, House, HouseBuilder, case};
 use standin::{Options, Real, StandIn};
 
-use super::base::{GATEWAY, REAL, Wire, holds, only, post};
+use super::base::{GATEWAY, REAL, Wire, get, holds, only, post};
 
 pub(super) const CASES: &[Case] = &[
     case("wire::r86_a_chatgpt_login_is_sent_with_its_account", with_its_account).needs(GATEWAY),
@@ -31,7 +31,6 @@ fn with_its_account() -> Result<()> {
         let wire = start(&login, is_told, |house, _| house)?;
         wire.answer_all();
         let own = wire.sentinel_of(Provider::OpenaiCodex)?;
-        let account = login.account().context("an account")?;
         for headers in [
             String::new(),
             format!("Authorization: Bearer {own}\r\n"),
@@ -40,16 +39,9 @@ fn with_its_account() -> Result<()> {
             format!("Authorization: Bearer {OTHER}\r\nchatgpt_account_id: {OTHER}\r\nChatGPT-Account_ID: {OTHER}\r\n"),
             format!("Connection: chatgpt-account-id, authorization\r\nx-api-key: {OTHER}\r\nCookie: a={OTHER}\r\n"),
         ] {
-            wire.standin.forget();
-            let answer = wire.inside(CHATGPT)?.ask(&post(CHATGPT, CODEX_PATH, &headers, "{}"))?;
-            ensure!(answer.status == 200, "{headers:?}: {answer:?}");
-            let seen = only(&wire.standin)?;
-            ensure!(seen.real, "{headers:?}: {seen:?}");
-            let accounts: Vec<_> =
-                seen.headers.iter().filter(|(name, _)| folded(name) == "chatgpt-account-id").collect();
-            ensure!(accounts.len() == 1 && accounts[0].1 == account, "{headers:?}: {seen:?}");
-            ensure!(seen.header("authorization") == [format!("Bearer {}", login.value())], "{headers:?}: {seen:?}");
-            ensure!(!holds(&seen.head, &own) && !holds(&seen.head, OTHER), "{headers:?}: {seen:?}");
+            carried(&wire, &login, &post(CHATGPT, CODEX_PATH, &headers, "{}"))?;
+            carried(&wire, &login, &get(CHATGPT, CODEX_PATH, &format!("{HANDSHAKE}{}", without_connection(&headers))))?;
+            ensure!(!holds(&wire.upstream(), &own), "{headers:?}: a sentinel went out");
         }
         let (opened, closed) = wire.closed(CODEX_PATH)?;
         ensure!(opened["grant"] == "model-openai-codex" && opened["verdict"] == "allow", "{opened}");
@@ -58,6 +50,26 @@ fn with_its_account() -> Result<()> {
         ensure!(!holds(&ledger, login.value()) && !holds(&ledger, OTHER), "the ledger holds a value");
     }
     Ok(())
+}
+
+/// Whether what the box asked for went out with the real login, its account, and nothing of the box's own.
+fn carried(wire: &Wire, login: &Real, request: &[u8]) -> Result<()> {
+    wire.standin.forget();
+    let asked = String::from_utf8_lossy(request);
+    let answer = wire.inside(CHATGPT)?.ask(request)?;
+    ensure!(answer.status == 200, "{asked}: {answer:?}");
+    let seen = only(&wire.standin)?;
+    ensure!(seen.real, "{asked}: {seen:?}");
+    let accounts: Vec<_> = seen.headers.iter().filter(|(name, _)| folded(name) == "chatgpt-account-id").collect();
+    ensure!(accounts.len() == 1 && login.account() == Some(accounts[0].1.as_str()), "{asked}: {seen:?}");
+    ensure!(seen.header("authorization") == [format!("Bearer {}", login.value())], "{asked}: {seen:?}");
+    ensure!(!holds(&seen.head, OTHER), "{asked}: {seen:?}");
+    Ok(())
+}
+
+/// A handshake has a Connection field of its own.
+fn without_connection(headers: &str) -> String {
+    headers.split_inclusive("\r\n").filter(|line| !line.starts_with("Connection:")).collect()
 }
 
 fn key() -> Result<()> {
@@ -180,6 +192,7 @@ const CHATGPT: &str = "chatgpt.com";
 const OPENAI: &str = "api.openai.com";
 const ANTHROPIC: &str = "api.anthropic.com";
 const CODEX_PATH: &str = "/backend-api/codex/responses";
+const HANDSHAKE: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const KEY: &str = "sk-proj-REAL-KEY-ON-THE-WIRE-5d";
 /// What a box might send of its own.
 const OTHER: &str = "attackers-own";
