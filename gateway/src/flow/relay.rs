@@ -40,7 +40,6 @@ pub struct Upstreams {
 }
 
 /// How a request was answered.
-#[expect(clippy::large_enum_variant, reason = "nearly every answer arrives: a pointer would be made for each")]
 pub enum Answered {
     Arrived(Arrived),
     /// By 101: the connection is a WebSocket now.

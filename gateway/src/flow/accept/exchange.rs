@@ -44,10 +44,10 @@ impl Exchange {
     #[must_use]
     pub fn answered<B>(mut self, response: Response<B>) -> Response<Answering<B>> {
         let status = response.status();
-        if status == StatusCode::SWITCHING_PROTOCOLS || self.connects && status.is_success() {
-            if let Some(side) = self.side.take() {
-                side.switched();
-            }
+        if (status == StatusCode::SWITCHING_PROTOCOLS || self.connects && status.is_success())
+            && let Some(side) = self.side.take()
+        {
+            side.switched();
         }
         response.map(|body| Answering { body, _exchange: self })
     }

@@ -30,7 +30,6 @@ struct Session {
 }
 
 /// The 101 for the box, and what its connection becomes then. The line closes when that has ended, or was dropped.
-#[must_use]
 pub fn switched(
     house: &House,
     caller: &Caller,
@@ -50,11 +49,11 @@ pub fn switched(
         over: caller.run().over().clone(),
         drain: house.drain.clone(),
     };
-    (response.map(|()| Reply::empty()), session.last())
+    (response.map(|()| Reply::empty()), session.carried())
 }
 
 impl Session {
-    async fn last(mut self) {
+    async fn carried(mut self) {
         let Some((of_box, upstream)) = self.ends.take() else { return };
         // A box that left before it had its answer: the line says aborted.
         let Ok(of_box) = of_box.await else { return };

@@ -28,15 +28,15 @@ pub struct Switched {
 
 /// What passed in one session; readable while it lasts and after it was dropped.
 pub struct Passed {
-    up: Way,
-    down: Way,
+    up: Direction,
+    down: Direction,
     begun: Instant,
     /// Milliseconds from the beginning to the last byte.
     last: AtomicU64,
 }
 
 #[derive(Default)]
-struct Way {
+struct Direction {
     bytes: AtomicU64,
     frames: Mutex<Frames>,
 }
@@ -113,7 +113,7 @@ enum End {
     Write(io::Error),
 }
 
-async fn one_way<R, W>(mut from: R, mut to: W, way: &Way, passed: &Passed) -> End
+async fn one_way<R, W>(mut from: R, mut to: W, direction: &Direction, passed: &Passed) -> End
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -132,7 +132,7 @@ where
             match to.write(left).await {
                 Ok(0) => return End::Write(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
-                    passed.note(way, &left[..written]);
+                    passed.note(direction, &left[..written]);
                     left = &left[written..];
                 }
                 Err(error) => return End::Write(error),
@@ -164,7 +164,7 @@ impl End {
 
 impl Default for Passed {
     fn default() -> Self {
-        Self { up: Way::default(), down: Way::default(), begun: Instant::now(), last: AtomicU64::new(0) }
+        Self { up: Direction::default(), down: Direction::default(), begun: Instant::now(), last: AtomicU64::new(0) }
     }
 }
 
@@ -175,9 +175,9 @@ impl Passed {
         (self.up.bytes.load(Ordering::Relaxed), self.down.bytes.load(Ordering::Relaxed))
     }
 
-    fn note(&self, way: &Way, bytes: &[u8]) {
-        way.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        way.frames.lock().unwrap_or_else(PoisonError::into_inner).pass(bytes);
+    fn note(&self, direction: &Direction, bytes: &[u8]) {
+        direction.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        direction.frames.lock().unwrap_or_else(PoisonError::into_inner).pass(bytes);
         let since = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(since, Ordering::Relaxed);
     }
@@ -194,8 +194,8 @@ impl Passed {
     }
 
     fn parting(&self, is_box: bool, end: &End) -> Parting {
-        let look = |way: &Way| {
-            let frames = way.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = |direction: &Direction| {
+            let frames = direction.frames.lock().unwrap_or_else(PoisonError::into_inner);
             (frames.closed(), frames.at_rest())
         };
         let ((up_closed, up_at_rest), (down_closed, down_at_rest)) = (look(&self.up), look(&self.down));
