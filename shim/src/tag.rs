@@ -191,13 +191,19 @@ fn body_of(fields: &[httparse::Header<'_>]) -> Result<Body, &'static str> {
 fn dropped_names<'a>(fields: &'a [httparse::Header<'a>], single: bool) -> Vec<&'a str> {
     let mut names = vec!["proxy-authorization"];
     if single {
-        names.extend(["connection", "proxy-connection", "keep-alive"]);
+        names.extend(["connection", "keep-alive"]);
+        names.extend(fields.iter().map(|field| field.name).filter(|name| is_proxys(name)));
         let nominating = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
         let nominated = nominating.filter_map(|field| std::str::from_utf8(field.value).ok());
         let nominated = nominated.flat_map(|value| value.split(',')).map(str::trim);
         names.extend(nominated.filter(|name| !FRAMING.iter().any(|kept| kept.eq_ignore_ascii_case(name))));
     }
     names
+}
+
+/// `Proxy-Connection` and its like, which are for us and for nobody behind us.
+fn is_proxys(name: &str) -> bool {
+    name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("proxy-"))
 }
 
 /// The fields that are kept, and the end of the head.
@@ -279,7 +285,7 @@ mod tests {
     #[test]
     fn what_is_for_the_boxs_own_loopback_gets_no_token_and_a_servers_form() {
         let got = near(
-            "POST http://LocalHost:7777/mcp?a=b#c HTTP/1.1\r\nHost: evil.test\r\nProxy-Authorization: Basic eDp5\r\nConnection: keep-alive, x-hop\r\nX-Hop: 1\r\nAccept: */*\r\nContent-Length: 2\r\n\r\n{}",
+            "POST http://LocalHost:7777/mcp?a=b#c HTTP/1.1\r\nHost: evil.test\r\nProxy-Authorization: Basic eDp5\r\nPROXY-Other: x\r\nConnection: keep-alive, x-hop\r\nX-Hop: 1\r\nAccept: */*\r\nContent-Length: 2\r\n\r\n{}",
         );
         let head = "POST /mcp?a=b HTTP/1.1\r\nHost: LocalHost:7777\r\nAccept: */*\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
         assert_eq!(got, ("localhost:7777".to_owned(), head.to_owned(), Body::Sized(2)));
