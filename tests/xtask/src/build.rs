@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::{MINUTE, installed, must, say};
+use crate::steps::{MINUTE, installed, must, say, show};
 
 /// The top folder of the workspace.
 pub(crate) fn workspace() -> PathBuf {
@@ -58,22 +58,36 @@ pub(crate) fn boxd() -> Result<PathBuf> {
 /// Installs the pinned agents, unless what is there is of this lockfile.
 pub(crate) fn agents() -> Result<()> {
     let folder = workspace().join("box");
-    let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
-    let (lock, there) =
-        (written(&folder.join("package-lock.json")), written(&folder.join("node_modules/.package-lock.json")));
-    if matches!((&lock, &there), (Ok(lock), Ok(there)) if there >= lock) {
+    let (lock, mark) = (folder.join("package-lock.json"), folder.join("node_modules/.boxgate-lock.json"));
+    let there = folder.join("node_modules/.package-lock.json");
+    let is_of_lock = if mark.exists() { is_same(&lock, &mark) } else { is_newer(&there, &lock) };
+    if is_of_lock {
         say("the pinned agents are installed");
-        return Ok(());
+    } else {
+        install(&folder)?;
     }
+    // A checkout changes the lockfile's time but not what it says; npm would throw away all that is there first.
+    std::fs::copy(&lock, &mark).map(drop).with_context(|| format!("write {}", mark.display()))
+}
+
+fn install(folder: &Path) -> Result<()> {
     if !installed("npm") {
         bail!("npm is not installed: install Node.js with npm (on Debian: apt-get install npm)");
     }
     let mut npm = Command::new("npm");
-    npm.args(["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]).current_dir(&folder);
-    must(
-        "install the pinned agents (npm ci in box/: about 450 MB to fetch, 1.2 GB on the disk)",
-        &mut npm,
-        15 * MINUTE,
-    )?;
+    npm.args(["ci", "--ignore-scripts", "--no-fund", "--no-audit", "--loglevel=error"]).current_dir(folder);
+    let what = "install the pinned agents (npm ci in box/: about 450 MB to fetch, 1.2 GB on the disk)";
+    if !show(what, &mut npm, 15 * MINUTE)?.good {
+        bail!("the pinned agents could not be installed; npm has said why. It needs a network, this once");
+    }
     Ok(())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((std::fs::read(one), std::fs::read(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+fn is_newer(one: &Path, other: &Path) -> bool {
+    let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
+    matches!((written(one), written(other)), (Ok(one), Ok(other)) if one >= other)
 }
