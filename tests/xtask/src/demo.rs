@@ -101,6 +101,9 @@ fn in_box(house: &House, model: &Model, boxd: &Path, agent: &str, prompt: &str) 
     for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"] {
         command.env_remove(name);
     }
+    if let Model::Real { variable, .. } = model {
+        command.env_remove(variable);
+    }
     command
 }
 
