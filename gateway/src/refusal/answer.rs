@@ -78,8 +78,14 @@ fn in_the_shape_of(provider: Provider, refusal: &Refusal) -> String {
     serde_json::to_string(&shaped).unwrap_or_default()
 }
 
+/// What may pass by itself names its status in the usual words: pi tries again by what the text says, whatever the status is.
 fn sentence(refusal: &Refusal) -> String {
-    format!("boxgate refused this ({}): {}. {}.", refusal.reason().code(), refusal.outside(), refusal.hint())
+    let (reason, status) = (refusal.reason(), refusal.reason().status());
+    let said = format!("{}. {}.", refusal.outside(), refusal.hint());
+    if status.is_server_error() && !reason.is_final() {
+        return format!("boxgate could not pass this on ({}, {status}): {said}", reason.code());
+    }
+    format!("boxgate refused this ({}): {said}", reason.code())
 }
 
 #[cfg(test)]
@@ -120,6 +126,17 @@ mod tests {
                 );
                 assert!(!said.to_string().contains("inside"), "the inside sentence stays inside");
             }
+        }
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_says_its_status_and_what_is_final_none() {
+        for reason in Reason::ALL {
+            let said = body(&Refusal::new(reason, "outside", "inside"), Some(Provider::OpenaiCodex));
+            let text = said["error"]["message"].as_str().expect("a message");
+            let transient = reason.status().is_server_error() && !reason.is_final();
+            assert_eq!(text.contains(reason.status().as_str()), transient, "{text}");
+            assert_eq!(text.starts_with("boxgate refused this"), !transient, "{text}");
         }
     }
 
