@@ -30,6 +30,7 @@ pub struct BoxRun {
     output: String,
     isolated: bool,
     agents: PathBuf,
+    more_agents: Vec<PathBuf>,
     session: PathBuf,
     workspace: PathBuf,
     options: Vec<OsString>,
@@ -67,6 +68,7 @@ impl BoxRun {
             output: "native".into(),
             isolated: false,
             agents: Tools::agents(),
+            more_agents: Vec::new(),
             session,
             workspace,
             options: Vec::new(),
@@ -113,6 +115,13 @@ impl BoxRun {
     #[must_use]
     pub fn agents(mut self, folder: &Path) -> Self {
         folder.clone_into(&mut self.agents);
+        self
+    }
+
+    /// A second such folder, which an isolated box sees at [`SECOND`].
+    #[must_use]
+    pub fn more_agents(mut self, folder: &Path) -> Self {
+        self.more_agents.push(folder.to_owned());
         self
     }
 
@@ -236,7 +245,10 @@ impl BoxRun {
             .env("LANG", "C.UTF-8");
         if self.isolated {
             command.arg("--isolate").arg("--session").arg(&self.session).arg("--workspace").arg(&self.workspace);
-            command.arg("--agent-dir").arg(&self.agents).arg("run");
+            for folder in [&self.agents].into_iter().chain(&self.more_agents) {
+                command.arg("--agent-dir").arg(folder);
+            }
+            command.arg("run");
         } else {
             command.args(["run", "--unsafe-open-network"]).arg("--session").arg(&self.session);
             command.env("BOXGATE_AGENT_PATH", self.agents.join("node_modules/.bin"));
@@ -256,3 +268,6 @@ impl BoxRun {
         Ok(command)
     }
 }
+
+/// Where an isolated box sees the second folder of agents.
+pub const SECOND: &str = "/opt/boxgate/agents-2";

@@ -13,7 +13,7 @@ pub mod house;
 pub mod boxes;
 pub mod bare;
 pub mod fakes;
-pub mod expired;
+pub mod wrapped;
 pub mod claim;
 pub mod door;
 pub mod raw;
