@@ -14,7 +14,9 @@ mod isolated;
 mod claude;
 mod mcp;
 mod known;
+mod codex;
 mod house;
+mod matrix;
 mod slow;
 mod trust;
 mod attack2;
@@ -43,9 +45,9 @@ fn main() -> ExitCode {
         claude::CASES,
         mcp::CASES,
         known::CASES,
+        codex::CASES,
         house::CASES,
         proof::CASES,
-        slow::CASES,
         trust::CASES,
         attack2::wire::CASES,
         attack2::words::CASES,
@@ -61,5 +63,5 @@ fn main() -> ExitCode {
         attack::flood::CASES,
         attack::lost::CASES,
     ];
-    harness::case::run(&[modules.concat(), wire::MODULES.concat()].concat())
+    harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())
 }

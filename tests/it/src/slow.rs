@@ -1,125 +1,117 @@
-//! Full-length runs of the stock claude with all its own retries, bare and in the box: minutes each, so only `cargo xtask agents --slow` runs them.
-//! Each prints its row of the table in `docs/agents.md`.
+//! Full-length runs, with all of an agent's own retries and patience, bare and in the box: minutes each, so only
+//! `cargo xtask agents --slow` runs them. Each prints its row of the table in `docs/agents.md`.
 
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use harness::{Bare, BoxRun, Case, House, Need, Ran, case};
-use standin::{Answer, Beat, Fault, Options, Real, Rule, StandIn};
+use box_spec::Agent;
+use harness::{BoxRun, Case, House, Need, Ran, made};
+use standin::{Answer, Beat, Fault, Rule, StandIn};
 
-pub(crate) const CASES: &[Case] = &[
-    case("slow::claude_429_for_ever", || same("429 for ever", &Event::status(429))).needs(ALL).slow(),
-    case("slow::claude_500_for_ever", || same("500 for ever", &Event::status(500))).needs(ALL).slow(),
-    case("slow::claude_529_for_ever", || same("529 for ever", &Event::status(529))).needs(ALL).slow(),
-    case("slow::claude_a_stream_falls_silent", || same("a stream falls silent", &Event::Silence)).needs(ALL).slow(),
-    case("slow::claude_no_answer_at_all", || same("no answer at all", &Event::Hang)).needs(ALL).slow(),
-    case("slow::claude_our_refusals", refusals).needs(ALL).slow(),
-    case("slow::claude_our_transient_refusals", transient).needs(ALL).slow(),
-];
+use crate::matrix::seat::{SEATS, Seat};
+
+/// A case for each agent on each transport and each event.
+pub(crate) fn cases() -> Vec<Case> {
+    let seats = SEATS.iter().filter(|seat| SHOWN.contains(&seat.name));
+    let cells = seats.flat_map(|seat| Event::ALL.into_iter().map(move |event| (seat, event)));
+    // The other agents' retries are short enough for the matrix.
+    let cells = cells.filter(|(seat, event)| seat.agent == Agent::Claude || !matches!(event, Event::Status(_)));
+    let case = |(seat, event): (&'static Seat, Event)| {
+        let name = format!("slow::{}::{}", seat.name, event.name());
+        made(name, move || if event == Event::Unreachable { unreachable(seat) } else { same(seat, event) })
+            .needs(ALL)
+            .slow()
+    };
+    cells.map(case).collect()
+}
 
 /// What the upstream does.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {
-    Rule(Rule),
+    /// For ever.
+    Status(u16),
     /// The first answer's stream says nothing after its first events.
     Silence,
     /// The first request gets no answer.
-    Hang,
+    NoAnswer,
+    /// Nobody is there.
+    Unreachable,
 }
 
 /// How a run went. Times are told, not compared.
 struct Outcome {
     code: Option<i32>,
-    failed: bool,
+    failed: Option<bool>,
     text: String,
     requests: usize,
     took: Duration,
 }
 
 /// The same run bare and in the box, side by side, each with a stand-in of its own.
-fn same(what: &str, event: &Event) -> Result<()> {
+fn same(seat: &Seat, event: Event) -> Result<()> {
     let (bare, boxed) = std::thread::scope(|scope| {
-        let bare = scope.spawn(|| bare(event));
-        let boxed = boxed(event);
+        let bare = scope.spawn(|| bare(seat, event));
+        let boxed = boxed(seat, event);
         (bare.join().unwrap_or_else(|_| Err(anyhow!("the bare run panicked"))), boxed)
     });
     let (bare, boxed) = (bare.context("bare")?, boxed.context("boxed")?);
-    row(what, &bare.to_string(), &boxed.to_string());
-    ensure!(boxed.compared() == bare.compared(), "{what}: boxed {:?}, bare {:?}", boxed.compared(), bare.compared());
+    row(seat, event, &bare.to_string(), &boxed.to_string());
+    ensure!(boxed.compared() == bare.compared(), "boxed {:?}, bare {:?}", boxed.compared(), bare.compared());
     Ok(())
 }
 
-fn bare(event: &Event) -> Result<Outcome> {
-    let standin = standin(event)?;
-    Outcome::of(&Bare::new(&standin, &login(), PROMPT)?.run(LONG)?, &standin)
+fn bare(seat: &Seat, event: Event) -> Result<Outcome> {
+    let standin = standin(seat, event)?;
+    let ran = seat.patient_bare(&standin, PROMPT)?.run(LONG)?;
+    Ok(Outcome::of(seat, &ran, &standin))
 }
 
-fn boxed(event: &Event) -> Result<Outcome> {
-    let standin = standin(event)?;
-    let house = House::builder().model_at(&standin, login()).ceiling(CEILING).start()?;
-    Outcome::of(&in_box(&house)?, &standin)
+fn boxed(seat: &Seat, event: Event) -> Result<Outcome> {
+    let standin = standin(seat, event)?;
+    let house = seat.house(&standin).ceiling(CEILING).start()?;
+    Ok(Outcome::of(seat, &in_box(seat, &house)?, &standin))
 }
 
-/// Final refusals: each ends the run within seconds, and says why.
-fn refusals() -> Result<()> {
-    let refused = |reason: &str, house: &House, said: &str| {
-        let ran = in_box(house)?;
-        let result = ran.result()?;
-        let text = result["result"].as_str().unwrap_or_default();
-        let told = format!("exit {}, {:.1} s", Code(ran.code), ran.took.as_secs_f64());
-        row(&format!("`{reason}`, told as 400"), "", &told);
-        ensure!(ran.code == Some(1) && text.contains(said), "{reason}: {:?} {text}", ran.code);
-        // All of claude's retries would take three minutes.
-        ensure!(ran.took < Duration::from_secs(60), "{reason}: {:?}", ran.took);
-        let refusals = house.ledger()?.iter().filter(|line| line["reason"] == reason).count();
-        ensure!(refusals == 1, "{reason}: refused {refusals} times, so it was tried again");
-        Ok(())
-    };
-    let ungranted = House::builder().secret(login()).start()?;
-    refused("no-grant", &ungranted, "no grant")?;
-
-    let standin = standin(&Event::status(401))?;
-    let house = House::builder().model_at(&standin, login()).start()?;
-    refused("credential-rejected", &house, "outage")?;
-
-    let foreign = StandIn::start(Options { real: vec![login()], ..Options::default() })?;
-    let untrusting = House::builder().file("other.pem", foreign.ca_pem().as_bytes()).secret(login());
-    let grant = format!("unsafe_dial = \"{}\"\nupstream_ca = \"other.pem\"", standin.address());
-    let house = untrusting.grant(&format!("{MODEL}{grant}")).start()?;
-    refused("upstream-untrusted", &house, "certificate")
-}
-
-/// A refusal that may pass by itself keeps its status, and the agent its retries.
-fn transient() -> Result<()> {
-    let house = House::builder()
-        .secret(login())
-        .ceiling(CEILING)
-        .grant(&format!("{MODEL}unsafe_dial = \"127.0.0.1:1\""))
-        .start()?;
-    let ran = in_box(&house)?;
-    let refused = house.ledger()?.iter().filter(|line| line["reason"] == "upstream-unreachable").count();
-    let told = format!("exit {}, {:.0} s", Code(ran.code), ran.took.as_secs_f64());
-    row("`upstream-unreachable`, told as 502", "", &told);
-    ensure!(ran.code == Some(1) && ran.took > Duration::from_secs(60), "{told}: {}", ran.text());
-    ensure!(refused >= 1, "no line says that the upstream is unreachable");
+/// A refusal that may pass by itself keeps its status, and the agent its retries; in the end it fails and says why.
+fn unreachable(seat: &Seat) -> Result<()> {
+    let standin = seat.standin()?;
+    let house = seat.house(&standin).ceiling(CEILING).start()?;
+    standin.stop();
+    let ran = in_box(seat, &house)?;
+    let said = ran.said(seat.agent)?;
+    let tried = house.ledger()?.iter().filter(|line| line["reason"] == "upstream-unreachable").count();
+    let told = format!("exit {}, {tried} requests, {:.0} s", Code(ran.code), ran.took.as_secs_f64());
+    row(seat, Event::Unreachable, "", &told);
+    ensure!(said.failed && said.text.contains("upstream-unreachable"), "{told}: {}", said.text);
+    ensure!(ran.code == Some(if seat.agent == Agent::Pi { 0 } else { 1 }) && tried > 1, "{told}: {}", ran.stderr);
     Ok(())
 }
 
 impl Event {
-    fn status(status: u16) -> Self {
-        Self::Rule(Rule::status("/v1/messages", status))
+    const ALL: [Self; 6] =
+        [Self::Status(429), Self::Status(500), Self::Status(529), Self::Silence, Self::NoAnswer, Self::Unreachable];
+
+    fn name(self) -> String {
+        match self {
+            Self::Status(status) => format!("{status}_for_ever"),
+            Self::Silence => "a_stream_falls_silent".into(),
+            Self::NoAnswer => "no_answer_to_the_first_request".into(),
+            Self::Unreachable => "nobody_is_there".into(),
+        }
     }
 }
 
 impl Outcome {
-    fn of(ran: &Ran, standin: &StandIn) -> Result<Self> {
-        let result = ran.result()?;
-        let text = result["result"].as_str().unwrap_or_default().to_owned();
-        let failed = result["is_error"] == true;
-        Ok(Self { code: ran.code, failed, text, requests: standin.seen().len(), took: ran.took })
+    fn of(seat: &Seat, ran: &Ran, standin: &StandIn) -> Self {
+        let said = ran.said(seat.agent).ok();
+        let (failed, text) = said.map(|said| (Some(said.failed), said.text)).unwrap_or_default();
+        // A stand-in that refuses WebSockets, as the house does in its place, is not asked.
+        let requests = standin.seen().iter().filter(|seen| seen.answered != Some(426)).count();
+        Self { code: ran.code, failed, text, requests, took: ran.took }
     }
 
-    fn compared(&self) -> (Option<i32>, bool, &str, usize) {
+    fn compared(&self) -> (Option<i32>, Option<bool>, &str, usize) {
         (self.code, self.failed, &self.text, self.requests)
     }
 }
@@ -142,32 +134,37 @@ impl fmt::Display for Code {
 }
 
 #[expect(clippy::print_stdout, reason = "the task that runs these collects the rows")]
-fn row(event: &str, bare: &str, boxed: &str) {
-    println!("\n| claude | {event} | {bare} | {boxed} |");
+fn row(seat: &Seat, event: Event, bare: &str, boxed: &str) {
+    println!("\n| {} | {} | {bare} | {boxed} |", seat.name, event.name().replace('_', " "));
 }
 
-fn in_box(house: &House) -> Result<Ran> {
-    BoxRun::new(house, "one")?.isolated().prompt(PROMPT).output("native").run(LONG)
+fn in_box(seat: &Seat, house: &House) -> Result<Ran> {
+    BoxRun::new(house, "one")?.isolated().agent(seat.agent.as_str()).prompt(PROMPT).run(LONG)
 }
 
-fn standin(event: &Event) -> Result<StandIn> {
-    let standin = StandIn::start(Options { real: vec![login()], ..Options::default() })?;
+fn standin(seat: &Seat, event: Event) -> Result<StandIn> {
+    let standin = seat.standin()?;
     match event {
-        Event::Rule(rule) => standin.rules(vec![rule.clone()]),
+        Event::Status(status) => standin.rules(vec![seat.rule(Rule::status(seat.model_path(), status).fault)]),
         Event::Silence => standin.script(vec![Answer(vec![Beat::Silence(LONG), Beat::Text("never".into())])]),
-        Event::Hang => standin.rules(vec![Rule::new("/v1/messages", Fault::Hang(LONG)).times(1)]),
+        Event::NoAnswer => standin.rules(vec![seat.rule(Fault::Hang(LONG)).times(1)]),
+        Event::Unreachable => {}
     }
     Ok(standin)
 }
 
-fn login() -> Real {
-    Real::Bearer("sk-ant-oat01-REAL-of-slow".into())
-}
-
-const ALL: &[Need] = &[Need::Gateway, Need::Boxd, Need::Agent, Need::Namespaces];
+/// One seat for each agent and transport.
+const SHOWN: [&str; 6] = [
+    "claude_login",
+    "codex_login_websocket",
+    "codex_login_events",
+    "pi_anthropic_login",
+    "pi_codex_websocket",
+    "pi_codex_events",
+];
+const ALL: &[Need] = &[Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi, Need::Namespaces];
 const PROMPT: &str = "hello <<text:after all>>";
 /// claude gives a request up after ten minutes.
 const LONG: Duration = Duration::from_secs(1200);
 /// Beyond all that is measured.
 const CEILING: &str = "30m";
-const MODEL: &str = "name = \"model\"\npreset = \"anthropic\"\nsecret = \"anthropic\"\n";

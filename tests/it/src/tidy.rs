@@ -19,5 +19,6 @@ pub(crate) const CASES: &[Case] = &[
     case("tidy::no_text_names_a_path_of_a_machine", texts::no_machine_paths),
     case("tidy::lockfiles_name_no_registry_host", texts::lockfiles),
     case("tidy::every_test_of_the_coverage_table_exists", coverage::names_exist),
+    case("tidy::the_matrix_of_the_docs_is_the_one_that_is_tested", coverage::matrix_is_published),
     case("tidy::links_of_the_docs_lead_somewhere", texts::links),
 ];

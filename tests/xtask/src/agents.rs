@@ -1,5 +1,5 @@
 //! `cargo xtask agents`: `--slow` tells what an agent makes of faults and refusals with all its own retries, as a table;
-//! `--latest` what has changed in the newest versions.
+//! `--matrix` measures the matrix of `docs/agents.md` anew; `--latest` tells what has changed in the newest versions.
 
 use std::process::{Command, ExitCode};
 
@@ -8,6 +8,7 @@ use clap::Args;
 
 use crate::build;
 use crate::latest;
+use crate::matrix;
 use crate::steps::{MINUTE, show};
 
 #[derive(Args)]
@@ -19,6 +20,9 @@ pub(crate) struct Options {
     /// what drifted.
     #[arg(long, conflicts_with = "slow")]
     latest: bool,
+    /// Play the matrix and put what was measured into `docs/agents.md`.
+    #[arg(long, conflicts_with_all = ["slow", "latest"])]
+    matrix: bool,
 }
 
 #[expect(clippy::print_stdout, reason = "the table is this task's output")]
@@ -26,12 +30,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.latest {
         return latest::run();
     }
-    if !options.slow {
-        bail!("say --slow or --latest: both last minutes (the short comparisons are part of `cargo xtask test`)");
+    if !options.slow && !options.matrix {
+        bail!("say --slow, --matrix or --latest: each lasts minutes (the matrix is part of `cargo xtask test` too)");
     }
     build::agents()?;
     build::programs()?;
     build::boxd()?;
+    if options.matrix {
+        return matrix::run();
+    }
     let mut command = Command::new(build::target()?.join("debug/it"));
     // The runs wait nearly all of their time, so all go side by side.
     command.args(["slow::", "--test-threads", "16"]).current_dir(build::workspace());

@@ -7,6 +7,7 @@ mod demo;
 mod test;
 mod agents;
 mod latest;
+mod matrix;
 mod house;
 mod provider;
 mod build;
