@@ -25,6 +25,8 @@ pub(crate) enum FileFault {
     System { deed: &'static str, path: String, source: Errno },
     #[error("write {path}")]
     Write { path: String, source: std::io::Error },
+    #[error("read {path}")]
+    Read { path: String, source: std::io::Error },
     #[error("{path} is a symbolic link or no regular file: remove it")]
     NotAFile { path: String },
     #[error("{path} is a symbolic link or no folder: remove it")]
@@ -104,15 +106,17 @@ impl Folder {
 
     /// What a regular file holds, up to `limit` bytes; `None` where there is none.
     pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, FileFault> {
-        if self.look(name)?.is_none() {
+        let Some(found) = self.look(name)? else {
             return Ok(None);
-        }
+        };
         let path = self.path.join(name);
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = openat(&self.descriptor, name, flags, Mode::empty());
         let file = File::from(file.map_err(|source| fault("open", &path, source))?);
-        let mut bytes = Vec::new();
-        let told = |source| FileFault::Write { path: path.display().to_string(), source };
+        // As much as there is, at once: a buffer that grows leaves its halves in the heap of a process that stays small.
+        let size = u64::try_from(found.st_size).unwrap_or(0).min(limit);
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+        let told = |source| FileFault::Read { path: path.display().to_string(), source };
         file.take(limit).read_to_end(&mut bytes).map_err(told)?;
         Ok(Some(bytes))
     }

@@ -339,7 +339,7 @@ pub(super) fn launch(house: &House, agent: Agent) -> Result<BoxRun> {
     Ok(BoxRun::new(house, agent.as_str())?.agent(agent.as_str()).prompt("hi"))
 }
 
-fn house() -> Result<House> {
+pub(super) fn house() -> Result<House> {
     let house = House::builder()
         .secret_for(Provider::Anthropic, anthropic())
         .secret_for(Provider::OpenaiCodex, login())

@@ -5,33 +5,39 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use box_spec::Agent;
 use harness::fakes::FakeAgents;
 use harness::process::descendants;
 use harness::{BoxRun, Relay, until};
 use nix::sys::signal::Signal;
 
-use super::{SOON, house, launch};
+use super::SOON;
+use crate::seeds;
 
 pub(super) fn start() -> Result<()> {
-    let house = house()?;
-    median_start(&launch(&house, false)?, Duration::from_millis(10))
+    let house = seeds::house()?;
+    let started = |agent| median_start(agent, &seeds::launch(&house, agent)?, Duration::from_millis(10));
+    Agent::ALL.into_iter().try_for_each(started)
 }
 
 pub(super) fn start_isolated() -> Result<()> {
-    let house = house()?;
-    median_start(&launch(&house, true)?, Duration::from_millis(20))
+    let house = seeds::house()?;
+    let started = |agent| median_start(agent, &seeds::launch(&house, agent)?.isolated(), Duration::from_millis(20));
+    Agent::ALL.into_iter().try_for_each(started)
 }
 
 /// How much later the agent starts than it does by itself: the median of 20 starts through boxd without that of 20 bare
 /// starts, each from before the fork to the first byte that comes out. A busy machine makes it longer and nothing makes
 /// it shorter, so the best round counts; rounds go on for a while, since others may keep a machine busy for seconds.
-fn median_start(launch: &BoxRun, bound: Duration) -> Result<()> {
-    let fakes = FakeAgents::shell("echo x")?;
+fn median_start(agent: Agent, launch: &BoxRun, bound: Duration) -> Result<()> {
+    let fakes = FakeAgents::shell_as(agent, &format!("{LIST}\necho x"))?;
     let launch = launch.clone().agents(fakes.folder());
+    // The first launch of codex asks for the list of models; the measured ones find it.
+    launch.run(SOON)?.expect_code(0)?;
     let mut rounds = Vec::new();
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
-        let bare = median_of_round(|| Ok(Command::new(fakes.claude())))?;
+        let bare = median_of_round(|| Ok(Command::new(fakes.itself(agent))))?;
         let governed = median_of_round(|| launch.command())?;
         rounds.push(governed.saturating_sub(bare));
         if rounds.iter().any(|median| *median <= bound) {
@@ -39,7 +45,7 @@ fn median_start(launch: &BoxRun, bound: Duration) -> Result<()> {
         }
         std::thread::sleep(Duration::from_secs(1));
     }
-    bail!("boxd takes {rounds:?} to the start of the agent, more than {bound:?}");
+    bail!("boxd takes {rounds:?} to the start of {agent}, more than {bound:?}");
 }
 
 fn median_of_round(command: impl Fn() -> Result<Command>) -> Result<Duration> {
@@ -62,25 +68,13 @@ fn median_of_round(command: impl Fn() -> Result<Command>) -> Result<Duration> {
 
 /// The claim goes to a real gateway; what passes the tunnels is swallowed at the door.
 pub(super) fn memory() -> Result<()> {
-    let house = house()?;
-    for isolated in [false, true] {
-        let relay = Relay::sink(&house.door("one"))?;
-        let fakes = FakeAgents::python(
-            "import os, socket, sys, time
-host, port = os.environ['HTTPS_PROXY'].removeprefix('http://').split(':')
-tunnels = []
-for _ in range(32):
-    s = socket.create_connection((host, int(port)))
-    s.sendall(b'CONNECT api.anthropic.com:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
-    assert s.recv(1000).startswith(b'HTTP/1.1 200')
-    tunnels.append(s)
-piece = b'x' * (1 << 20)
-for _ in range(32):
-    for s in tunnels: s.sendall(piece)
-print('passed', flush=True)
-time.sleep(30)",
-        )?;
-        let running = launch(&house, isolated)?.agents(fakes.folder()).door(&relay.socket()).start()?;
+    let house = seeds::house()?;
+    for (agent, isolated) in Agent::ALL.into_iter().flat_map(|agent| [(agent, false), (agent, true)]) {
+        let relay = Relay::sink(&house.door(agent.as_str()))?;
+        let fakes = FakeAgents::shell_as(agent, &format!("{LIST}\nexec python3 -c \"{TUNNELS}\""))?;
+        let launch = seeds::launch(&house, agent)?;
+        let launch = if isolated { launch.isolated() } else { launch };
+        let running = launch.agents(fakes.folder()).door(&relay.socket()).start()?;
         until("a gibibyte to pass", SOON, || running.stdout().starts_with(b"passed").then_some(()))
             .with_context(|| running.stderr())?;
         until("a gibibyte to arrive", SOON, || (relay.swallowed() == 1 << 30).then_some(()))
@@ -88,7 +82,7 @@ time.sleep(30)",
         let boxds: Vec<i32> = [running.pid()].into_iter().chain(descendants(running.pid())).filter(is_boxd).collect();
         ensure!(boxds.len() == if isolated { 2 } else { 1 }, "{boxds:?}");
         let sizes: Vec<u64> = boxds.iter().map(|pid| pss(*pid)).collect::<Result<_>>()?;
-        ensure!(sizes.iter().sum::<u64>() <= 3 * 1024, "Pss of boxd in KiB: {sizes:?}, isolated: {isolated}");
+        ensure!(sizes.iter().sum::<u64>() <= 3 * 1024, "Pss of boxd in KiB: {sizes:?}, {agent}, isolated: {isolated}");
         running.signal(Signal::SIGTERM)?;
         running.wait(Duration::from_secs(100))?.expect_code(143)?;
     }
@@ -105,4 +99,22 @@ fn pss(pid: i32) -> Result<u64> {
     line.trim().trim_end_matches(" kB").parse().context("read Pss")
 }
 
+/// A list of models as large as that of codex.
+const LIST: &str =
+    "[ \"$1\" != debug ] || { printf '{\"models\":\"'; head -c 920000 /dev/zero | tr '\\0' a; printf '\"}'; exit 0; }";
+/// 32 tunnels, each with 32 MiB.
+const TUNNELS: &str = "
+import os, socket, time
+host, port = os.environ['HTTPS_PROXY'].removeprefix('http://').split(':')
+tunnels = []
+for _ in range(32):
+    s = socket.create_connection((host, int(port)))
+    s.sendall(bytes.fromhex('434f4e4e454354206170692e616e7468726f7069632e636f6d3a34343320485454502f312e310d0a486f73743a20780d0a0d0a'))
+    assert s.recv(1000).startswith(b'HTTP/1.1 200')
+    tunnels.append(s)
+piece = b'x' * (1 << 20)
+for _ in range(32):
+    for s in tunnels: s.sendall(piece)
+print('passed', flush=True)
+time.sleep(30)";
 const PATIENCE: Duration = Duration::from_secs(90);
