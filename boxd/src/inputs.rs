@@ -94,6 +94,8 @@ pub(crate) enum InputFault {
     House(box_spec::NameFault),
     #[error("{what} must be an absolute path")]
     Relative { what: &'static str },
+    #[error("the path of the session must be UTF-8: it is written into the agents' own files")]
+    SessionPath,
     #[error("no folder for the session: there is no /session and no HOME; give --session DIR")]
     NoSession,
     #[error(transparent)]
@@ -223,7 +225,8 @@ fn absolute(path: PathBuf, what: &'static str) -> Result<PathBuf, InputFault> {
 fn session_of(given: Option<PathBuf>, variables: &Variables) -> Result<PathBuf, InputFault> {
     let standing = || Some(PathBuf::from(SESSION)).filter(|path| path.is_dir());
     let at_home = || variables.get("HOME").filter(|home| !home.is_empty()).map(|home| Path::new(home).join(".boxgate"));
-    given.or_else(standing).or_else(at_home).ok_or(InputFault::NoSession)
+    let session = given.or_else(standing).or_else(at_home).ok_or(InputFault::NoSession)?;
+    if session.to_str().is_some() { Ok(session) } else { Err(InputFault::SessionPath) }
 }
 
 /// Empty text is none.

@@ -97,11 +97,17 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) ->
 }
 
 /// What is in the agent's home from before and must be seen by the plan.
-fn standing(agent: Agent, home: &Folder) -> Result<Standing, FileFault> {
+fn standing(agent: Agent, home: &Folder) -> Result<Standing, SeedFault> {
     let mut standing = Standing::new();
     for name in agent::standing_files(agent) {
-        if let Some(bytes) = home.read(name, MERGE_LIMIT)? {
-            standing.insert(name, bytes);
+        match home.read(name, STANDING_LIMIT + 1)? {
+            // A part of it might be sound, and mean something else.
+            Some(bytes) if bytes.len() as u64 > STANDING_LIMIT => {
+                let what = format!("is longer than {STANDING_LIMIT} bytes");
+                return Err(PlanFault::Standing { agent, name, what }.into());
+            }
+            Some(bytes) => drop(standing.insert(name, bytes)),
+            None => {}
         }
     }
     Ok(standing)
@@ -153,6 +159,8 @@ fn write_trust(session: &Folder, ca_pem: &str) -> Result<(PathBuf, PathBuf), Fil
     Ok((ca, bundle))
 }
 
+/// For a file of the user's that is read before the plan.
+const STANDING_LIMIT: u64 = 1024 * 1024;
 /// A file that is cut here does not parse, and so it stays.
 const MERGE_LIMIT: u64 = 16 * 1024 * 1024;
 

@@ -1,6 +1,9 @@
 //! A launch with fake agents: what the agent gets, how it ends, and what boxd says of it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -40,6 +43,8 @@ fn wrong_calls() -> Result<()> {
         ("unknown variable", launch()?.env("BOXGATE_DOR", "x"), "BOXGATE_DOR"),
         ("a fixed flag", launch()?.argument("--output-format").argument("text"), "--output-format"),
         ("unknown option", launch()?.option("--no-such"), "--no-such"),
+        ("a session that is no UTF-8", launch()?.session(Path::new(OsStr::from_bytes(b"/tmp/\xff"))), "UTF-8"),
+        ("a long system text", launch()?.option(format!("--system={}", "x".repeat(102_401))), "100 KiB"),
     ] {
         let ran = launch.run(SOON)?.expect_code(64).with_context(|| what.to_owned())?;
         ensure!(ran.stderr.contains(told), "{what}: {}", ran.stderr);

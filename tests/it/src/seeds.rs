@@ -103,6 +103,12 @@ fn broken() -> Result<()> {
         ensure!(ran.stdout.is_empty() && ran.stderr.contains(name), "{name}: {}", ran.stderr);
         ensure!(std::fs::read_to_string(home.join(name))? == "{ \"cut", "{name} was replaced");
     }
+    // Sound, and sound too where it would be cut.
+    let long = "model = \"x\"\n".to_owned() + &"# long\n".repeat(200_000);
+    let launch = launch(&house, Agent::Codex)?;
+    harness::files::put_deep(&launch.session_folder().join("codex/config.toml"), long.as_bytes(), 0o600)?;
+    let ran = launch.agents(fake(Agent::Codex, "echo started")?.folder()).run(SOON)?.expect_code(73)?;
+    ensure!(ran.stdout.is_empty() && ran.stderr.contains("longer than 1048576 bytes"), "{}", ran.stderr);
     Ok(())
 }
 
