@@ -53,6 +53,11 @@ fn boxed(seat: &Seat, event: Event, expected: &Expected) -> Result<Outcome> {
     let ran = running.wait(LONG)?;
     let outcome = outcome(seat, &ran, &standin);
     table::add(seat, event, &outcome, &ran)?;
+    if event.is_refusal() {
+        let waited = if event == Event::Refused(Refusal::NoSecret) { LATE } else { 0 };
+        let took = ran.took.saturating_sub(Duration::from_secs(waited.into()));
+        ensure!(took < SOON_ENOUGH, "a refusal ended it after {took:?} only\n{}", ran.stderr);
+    }
     judge::expected(&outcome, expected, &ran)?;
     judge::always(seat, &launch, &ran, &standin, &house, expected)?;
     judge::event(event, seat, &launch, &standin, &house)?;
@@ -76,7 +81,7 @@ fn house(seat: &Seat, event: Event, standin: &StandIn) -> Result<House> {
 fn agents(seat: &Seat, event: Event) -> Result<Option<FakeAgents>> {
     match event {
         Event::Expired => wrapped::expired(seat.agent).map(Some),
-        Event::Refused(Refusal::NoSecret) => wrapped::late(seat.agent, 2).map(Some),
+        Event::Refused(Refusal::NoSecret) => wrapped::late(seat.agent, LATE).map(Some),
         _ => Ok(None),
     }
 }
@@ -138,5 +143,8 @@ fn outcome(seat: &Seat, ran: &Ran, standin: &StandIn) -> Outcome {
     Outcome { code, failed, text, requests, messages }
 }
 
+/// Seconds between the claim and the agent's start where something is done in between.
+const LATE: u32 = 2;
+const SOON_ENOUGH: Duration = Duration::from_secs(5);
 const SOON: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(180);

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use base64::Engine;
 use box_spec::Provider;
+use harness::files::put;
 use harness::secrets;
 use standin::{Rule, StandIn};
 
@@ -47,7 +48,7 @@ pub(super) fn outage() -> Result<()> {
     std::fs::remove_file(&file)?;
     for (change, says) in [(None, "is missing"), (Some("opaque-without-account"), "names no ChatGPT account")] {
         if let Some(text) = change {
-            std::fs::write(&file, text)?;
+            put(&file, text.as_bytes(), 0o600)?;
         }
         let answer = ask()?;
         ensure!(answer.status == 400 && answer.reason() == Some("credential-outage"), "{answer:?}");
@@ -62,7 +63,7 @@ pub(super) fn outage() -> Result<()> {
         ensure!(status.contains(says), "{status}");
     }
     ensure!(wire.standin.seen().is_empty(), "it went out: {:?}", wire.standin.seen());
-    std::fs::write(&file, real)?;
+    put(&file, real.as_bytes(), 0o600)?;
     ensure!(ask()?.status == 200, "the login did not come back");
     Ok(())
 }
