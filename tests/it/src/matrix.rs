@@ -6,10 +6,10 @@
 pub(crate) mod seat;
 mod event;
 mod expect;
-mod play;
+pub(crate) mod play;
 mod tool;
 mod judge;
-mod table;
+pub(crate) mod table;
 
 use harness::{Case, Need, made};
 

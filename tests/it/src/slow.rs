@@ -9,7 +9,9 @@ use box_spec::Agent;
 use harness::{BoxRun, Case, House, Need, Ran, made};
 use standin::{Answer, Beat, Fault, Rule, StandIn};
 
+use crate::matrix::play::asked;
 use crate::matrix::seat::{SEATS, Seat};
+use crate::matrix::table;
 
 /// A case for each agent on each transport and each event.
 pub(crate) fn cases() -> Vec<Case> {
@@ -45,6 +47,7 @@ struct Outcome {
     failed: Option<bool>,
     text: String,
     requests: usize,
+    messages: usize,
     took: Duration,
 }
 
@@ -106,19 +109,19 @@ impl Outcome {
     fn of(seat: &Seat, ran: &Ran, standin: &StandIn) -> Self {
         let said = ran.said(seat.agent).ok();
         let (failed, text) = said.map(|said| (Some(said.failed), said.text)).unwrap_or_default();
-        // A stand-in that refuses WebSockets, as the house does in its place, is not asked.
-        let requests = standin.seen().iter().filter(|seen| seen.answered != Some(426)).count();
-        Self { code: ran.code, failed, text, requests, took: ran.took }
+        let (requests, messages) = asked(seat, standin);
+        Self { code: ran.code, failed, text, requests, messages, took: ran.took }
     }
 
-    fn compared(&self) -> (Option<i32>, Option<bool>, &str, usize) {
-        (self.code, self.failed, &self.text, self.requests)
+    fn compared(&self) -> (Option<i32>, Option<bool>, &str, usize, usize) {
+        (self.code, self.failed, &self.text, self.requests, self.messages)
     }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exit {}, {} requests, {:.0} s", Code(self.code), self.requests, self.took.as_secs_f64())
+        let asked = table::asked(self.requests, self.messages);
+        write!(f, "exit {}, {asked} requests, {:.0} s", Code(self.code), self.took.as_secs_f64())
     }
 }
 

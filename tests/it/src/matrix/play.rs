@@ -127,7 +127,7 @@ fn meanwhile(seat: &Seat, event: Event, running: &Running, standin: &StandIn, ho
 }
 
 /// Requests at the model's route, and messages over WebSockets there. A stand-in that refuses WebSockets as a house does is not asked.
-fn asked(seat: &Seat, standin: &StandIn) -> (usize, usize) {
+pub(crate) fn asked(seat: &Seat, standin: &StandIn) -> (usize, usize) {
     let seen = standin.seen();
     let there = seen.iter().filter(|seen| seen.path.starts_with(seat.model_path()) && seen.answered != Some(426));
     let (messages, requests): (Vec<_>, Vec<_>) = there.partition(|seen| seen.method == "WS");

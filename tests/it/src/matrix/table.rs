@@ -26,7 +26,7 @@ fn row(seat: &Seat, event: Event, outcome: &Outcome, ran: &Ran) -> String {
 }
 
 /// Requests, and how often the model was asked over WebSockets.
-pub(super) fn asked(requests: usize, messages: usize) -> String {
+pub(crate) fn asked(requests: usize, messages: usize) -> String {
     if messages == 0 { requests.to_string() } else { format!("{requests} ({messages})") }
 }
 
