@@ -171,13 +171,16 @@ async fn swallow(mut body: Incoming) {
 /// # Errors
 /// The refusal to record when the head was malformed, too long or late. A client that went away is no refusal.
 pub async fn until<C: Gentle>(connection: C, drain: Drain, side: &SideHandle) -> Result<(), Told> {
-    let mut connection = pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = drain.started() => {
-            connection.as_mut().finish();
-            connection.await
+    let ended = {
+        let mut connection = pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = drain.started() => {
+                connection.as_mut().finish();
+                connection.await
+            }
         }
+        // It is let go here: of a box that left, what still waits for an answer ends now, and its upgrade with it.
     };
     if let Some(afterwards) = side.take_afterwards() {
         tokio::select! {
