@@ -134,7 +134,8 @@ fn strip_credentials(head: &mut Parts) {
         .headers
         .get_all(SEC_WEBSOCKET_PROTOCOL)
         .into_iter()
-        .any(|value| value.to_str().is_ok_and(|list| list.split(',').any(carriers::protocol_carries_credential)));
+        // What cannot be read is nothing that was found harmless.
+        .any(|value| value.to_str().map_or(true, |list| list.split(',').any(carriers::protocol_carries_credential)));
     if protocols {
         head.headers.remove(SEC_WEBSOCKET_PROTOCOL);
     }
@@ -158,9 +159,12 @@ fn strip_spellings(head: &mut Parts, name: &HeaderName) {
 /// The address without the query keys that carry credentials; `None` when there are none.
 fn without_credential_keys(path: &PathAndQuery) -> Option<PathAndQuery> {
     let query = path.query()?;
+    // Some servers part a query at `;` too.
     let carries = |pair: &&str| {
-        let key = pair.split('=').next().unwrap_or_default();
-        carriers::query_key_carries_credential(&decoded(key))
+        pair.split(';').any(|piece| {
+            let key = piece.split('=').next().unwrap_or_default();
+            carriers::query_key_carries_credential(&decoded(key))
+        })
     };
     if !query.split('&').any(|pair| carries(&pair)) {
         return None;

@@ -7,10 +7,12 @@ pub fn header_carries_credential(name: &str) -> bool {
     HEADERS.contains(&name.as_str()) || HEADER_ENDS.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a key of the query carries a credential. The key is given decoded.
+/// Whether a key of the query carries a credential, alone or as the name of a list (`key[]`). The key is given decoded,
+/// but for a `+` that stands for a blank.
 #[must_use]
 pub fn query_key_carries_credential(key: &str) -> bool {
-    let key = folded(key);
+    let name = key.split('[').next().unwrap_or_default();
+    let key = folded(name.trim_matches(['+', ' ']));
     QUERY_KEYS.contains(&key.as_str())
         || HEADERS.contains(&key.as_str())
         || HEADER_ENDS.iter().any(|end| key.ends_with(end))
@@ -106,6 +108,9 @@ const PROTOCOL_MARKS: &[&str] = &[
     "openai-insecure-api-key",
     "openai-ephemeral-api-key",
     "sk-",
+    "jwt",
+    // What every JWT begins with: `{"` in base64url.
+    "eyj",
 ];
 
 const PROTOCOL_PARTS: &[&str] = &[
@@ -119,6 +124,10 @@ const PROTOCOL_PARTS: &[&str] = &[
     ".bearer.",
     "authorization.",
     "sk-ant-",
+    "password",
+    "secret",
+    ".eyj",
+    "-eyj",
 ];
 
 #[cfg(test)]
@@ -162,7 +171,18 @@ mod tests {
 
     #[test]
     fn a_query_key_carries_a_credential_in_any_spelling() {
-        for key in ["key", "api_key", "API-KEY", "access_token", "token", "x-goog-api-key", "client_secret"] {
+        for key in [
+            "key",
+            "api_key",
+            "API-KEY",
+            "access_token",
+            "token",
+            "x-goog-api-key",
+            "client_secret",
+            "token[]",
+            "key[a]",
+            "+api_key",
+        ] {
             assert!(query_key_carries_credential(key), "{key}");
         }
         for key in ["beta", "q", "page_token", "cursor", "keyword", "tokens"] {
@@ -179,6 +199,10 @@ mod tests {
             "Authorization",
             "x.access_token.y",
             "sk-proj-1",
+            "eyJhbGciOiJSUzI1NiJ9.e30.c2ln",
+            "jwt.x",
+            "header-eyJob3N0IjoieCJ9",
+            "id_token.eyJhbGciOiJSUzI1NiJ9.e30.c2ln",
         ] {
             assert!(protocol_carries_credential(item), "{item}");
         }

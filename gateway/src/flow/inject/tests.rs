@@ -24,7 +24,7 @@ fn parts(uri: &str, fields: &[(&str, &str)]) -> http::request::Parts {
 #[test]
 fn every_carrier_of_a_credential_is_emptied_in_any_spelling() {
     let mut head = parts(
-        "/v1/messages?beta=true&api_key=S&x=1&ACCESS%5ftoken=S",
+        "/v1/messages?beta=true&api_key=S&x=1&ACCESS%5ftoken=S&y=1;token=S&key[]=S&z=a;b",
         &[
             ("authorization", "Bearer S"),
             ("authorization", "Bearer attacker"),
@@ -38,7 +38,23 @@ fn every_carrier_of_a_credential_is_emptied_in_any_spelling() {
     );
     strip_credentials(&mut head);
     assert_eq!(names(&head.headers), ["anthropic-version", "user-agent"]);
-    assert_eq!(head.uri.to_string(), "/v1/messages?beta=true&x=1");
+    assert_eq!(head.uri.to_string(), "/v1/messages?beta=true&x=1&z=a;b");
+}
+
+#[test]
+fn a_subprotocol_that_cannot_be_read_is_not_offered() {
+    for (list, is_kept) in [
+        (&b"realtime, chat"[..], true),
+        (b"realtime, openai-insecure-api-key.S\xff", false),
+        (b"realtime\xff, openai-insecure-api-key.S", false),
+        (b"realtime\xc3\xa9", false),
+    ] {
+        let mut head = parts("/", &[]);
+        let value = http::HeaderValue::from_bytes(list).expect("a value");
+        head.headers.insert(http::header::SEC_WEBSOCKET_PROTOCOL, value);
+        strip_credentials(&mut head);
+        assert_eq!(!head.headers.is_empty(), is_kept, "{}", String::from_utf8_lossy(list));
+    }
 }
 
 #[test]
