@@ -52,6 +52,8 @@ pub enum Malformed {
 /// Why a 101 does not answer the handshake (RFC 6455 §4.1, what the client must check).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Mismatch {
+    #[error("it is not HTTP/1.1")]
+    Version,
     #[error("`Upgrade` is not websocket")]
     Upgrade,
     #[error("`Connection` does not name Upgrade, or takes a field of the handshake away")]
@@ -114,11 +116,14 @@ impl Handshake {
         })
     }
 
-    /// Whether a 101 with these fields answers this handshake.
+    /// Whether a 101 of this version and with these fields answers this handshake.
     ///
     /// # Errors
     /// What the client of RFC 6455 §4.1 would have to fail the connection for.
-    pub fn check(&self, fields: &HeaderMap) -> Result<(), Mismatch> {
+    pub fn check(&self, version: Version, fields: &HeaderMap) -> Result<(), Mismatch> {
+        if version != Version::HTTP_11 {
+            return Err(Mismatch::Version);
+        }
         if !only(fields, &UPGRADE).is_some_and(|name| name.eq_ignore_ascii_case("websocket")) {
             return Err(Mismatch::Upgrade);
         }

@@ -131,6 +131,8 @@ fn a_101_answers_the_handshake_or_is_none() {
         ),
     ];
     for (what, handshake, fields, result) in table {
-        assert_eq!(handshake.check(&head("GET", &fields).headers), result, "{what}");
+        assert_eq!(handshake.check(Version::HTTP_11, &head("GET", &fields).headers), result, "{what}");
     }
+    let least = head("GET", &[UPGRADE, up, ACCEPT]).headers;
+    assert_eq!(bare.check(Version::HTTP_10, &least), Err(Mismatch::Version));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
-use http::header::EXPECT;
+use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, Request, StatusCode};
 use tokio::time::Sleep;
 
@@ -79,6 +79,8 @@ pub(super) fn listen(request: &mut Request<Upload>, side: &SideHandle, word: Opt
 fn rendered(status: StatusCode, headers: &HeaderMap) -> Bytes {
     let mut headers = headers.clone();
     crate::hops::strip_answer(&mut headers);
+    // It has no body, whatever it says (RFC 9110 §8.6): a box that believed it would misread the answer.
+    headers.remove(CONTENT_LENGTH);
     let phrase = status.canonical_reason().unwrap_or_default();
     let mut head = format!("HTTP/1.1 {} {phrase}\r\n", status.as_u16()).into_bytes();
     for (name, value) in &headers {

@@ -63,7 +63,7 @@ pub(super) async fn switch(
         let inside = "upstream answered 101 to a request without Upgrade";
         return Err(Refusal::new(Reason::UpstreamFailed, "the host switched protocols unasked", inside));
     };
-    handshake.check(response.headers()).map_err(|mismatch| {
+    handshake.check(response.version(), response.headers()).map_err(|mismatch| {
         let outside = format!("the host did not answer the WebSocket handshake as it must: {mismatch}");
         Refusal::new(Reason::UpstreamFailed, outside, format!("upstream answered 101, but {mismatch}"))
     })?;
