@@ -119,7 +119,7 @@ impl Vault {
     pub fn credential(&self, name: &SecretName) -> Result<Arc<Credential>, Outage> {
         let entry = self.entries.get(name).ok_or_else(|| Outage::Unknown { name: name.clone() })?;
         let in_time = |expires: Option<Timestamp>| match expires {
-            Some(expires) if Timestamp::now() >= expires - EXPIRY_SKEW => {
+            Some(expires) if Timestamp::now() + EXPIRY_SKEW >= expires => {
                 Err(Outage::Expired { name: name.clone(), expires })
             }
             Some(_) | None => Ok(()),
@@ -295,12 +295,15 @@ mod tests {
 
     #[test]
     fn a_credential_is_not_used_in_its_last_minute() {
-        for (seconds, usable) in [(3_600, true), (90, true), (30, false), (-1, false)] {
+        let after = |seconds| Timestamp::now() + SignedDuration::from_secs(seconds);
+        let ends =
+            [(3_600, true), (90, true), (30, false), (-1, false)].map(|(seconds, usable)| (after(seconds), usable));
+        for (expires, usable) in ends.into_iter().chain([(Timestamp::MIN, false), (Timestamp::MAX, true)]) {
             let mut secrets = secret(Source::Env("KEY".to_owned()));
-            secrets[0].expires = Some(Timestamp::now() + SignedDuration::from_secs(seconds));
+            secrets[0].expires = Some(expires);
             let vault = Vault::open_with(secrets, |_| Some("sk-real".into())).expect("opened");
-            assert_eq!(value(&vault).is_ok(), usable, "{seconds}");
-            assert_eq!(vault.available(Provider::Anthropic).is_some(), usable, "{seconds}");
+            assert_eq!(value(&vault).is_ok(), usable, "{expires}");
+            assert_eq!(vault.available(Provider::Anthropic).is_some(), usable, "{expires}");
         }
     }
 

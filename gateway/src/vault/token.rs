@@ -4,8 +4,9 @@ use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
+use serde_json::Value;
 use zeroize::Zeroizing;
 
 /// The ChatGPT account that a login acts for: what `chatgpt-account-id` says. No secret.
@@ -54,22 +55,27 @@ impl Claims {
         let payload = Zeroizing::new(LENIENT.decode(payload).ok()?);
         let payload: Payload = serde_json::from_slice(&payload).ok()?;
         Some(Self {
-            account: payload.auth.and_then(|auth| AccountId::parse(&auth.chatgpt_account_id?).ok()),
-            expires: payload.exp.and_then(|seconds| Timestamp::from_second(seconds).ok()),
+            account: payload.auth.get("chatgpt_account_id").and_then(|id| AccountId::parse(id.as_str()?).ok()),
+            expires: numeric_date(&payload.exp),
         })
     }
 }
 
+/// Each claim is read by itself: one of an odd type is not there, and hides no other.
 #[derive(Deserialize)]
 struct Payload {
-    exp: Option<i64>,
-    #[serde(rename = "https://api.openai.com/auth")]
-    auth: Option<Auth>,
+    #[serde(default)]
+    exp: Value,
+    #[serde(default, rename = "https://api.openai.com/auth")]
+    auth: Value,
 }
 
-#[derive(Deserialize)]
-struct Auth {
-    chatgpt_account_id: Option<String>,
+/// Seconds since the epoch, which need not be whole (RFC 7519 §2).
+fn numeric_date(claim: &Value) -> Option<Timestamp> {
+    match claim.as_i64() {
+        Some(seconds) => Timestamp::from_second(seconds).ok(),
+        None => Timestamp::from_duration(SignedDuration::try_from_secs_f64(claim.as_f64()?).ok()?).ok(),
+    }
 }
 
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -93,6 +99,31 @@ mod tests {
             let claims = Claims::of(&format!("e30.{encoded}.c2ln"));
             assert_eq!(claims.account.as_ref().map(AccountId::as_str), Some("acc-1"));
             assert_eq!(claims.expires, Timestamp::from_second(1_800_000_000).ok());
+        }
+    }
+
+    #[test]
+    fn a_claim_of_an_odd_type_is_not_there_and_hides_no_other() {
+        let account = r#"{"chatgpt_account_id":"acc-1"}"#;
+        let whole = Timestamp::from_second(1_800_000_000).ok();
+        let half = Timestamp::from_millisecond(1_800_000_000_500).ok();
+        for (exp, auth, expires, is_named) in [
+            ("1800000000.5", account, half, true),
+            ("1.8e9", account, whole, true),
+            ("\"1800000000\"", account, None, true),
+            ("1e300", account, None, true),
+            ("[1800000000]", account, None, true),
+            ("null", account, None, true),
+            ("-377705023201", account, Some(Timestamp::MIN), true),
+            ("1800000000", "\"acc-1\"", whole, false),
+            ("1800000000", "[[\"acc-1\"]]", whole, false),
+            ("1800000000", r#"{"chatgpt_account_id":7}"#, whole, false),
+            ("1800000000", r#"{"chatgpt_account_id":["acc-1"]}"#, whole, false),
+            ("1800000000", r#"{"chatgpt_account_id":{"id":"acc-1"}}"#, whole, false),
+        ] {
+            let payload = format!(r#"{{"exp":{exp},"https://api.openai.com/auth":{auth}}}"#);
+            let claims = Claims::of(&format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(&payload)));
+            assert_eq!((claims.expires, claims.account.is_some()), (expires, is_named), "{payload}");
         }
     }
 
