@@ -133,9 +133,11 @@ fn is_durable(method: &Method, path: &NormalPath) -> bool {
     let makes = *method != Method::GET && *method != Method::HEAD;
     path.could_be(|reading| {
         // Asked for in any other way than the one that is answered locally.
-        let is_token = reading.trim_end_matches('/').ends_with("/oauth/token");
+        let is_token = TOKEN_ENDS.iter().any(|end| reading.trim_end_matches(['/', ' ']).ends_with(end));
         let authorizes = AUTHORIZES.iter().any(|page| reading.contains(page));
-        is_token || authorizes || (makes && reading.split('/').any(|segment| KEY_MAKERS.contains(&segment)))
+        let is_key = reading.split('/').any(|segment| KEY_MAKERS.contains(&segment));
+        let is_session = SESSION_MAKERS.iter().any(|call| reading.trim_end_matches('/').ends_with(call));
+        is_token || authorizes || (makes && (is_key || is_session))
     })
 }
 
@@ -164,6 +166,12 @@ const DURABLE_HOSTS: &[&str] = &[
 /// Pages and calls that let another client in, or enrol one: an OAuth or device login, an agent's identity, remote control.
 const AUTHORIZES: &[&str] =
     &["/oauth/authorize", "/oauth/device", "/deviceauth/", "/agent/register", "/remote/control/server"];
+
+/// Some servers take a format at the end of a path.
+const TOKEN_ENDS: &[&str] = &["/oauth/token", "/oauth/token.json"];
+
+/// Calls whose answer holds a key for a client elsewhere, though their path names none.
+const SESSION_MAKERS: &[&str] = &["/realtime/sessions", "/realtime/transcription_sessions", "/chatkit/sessions"];
 
 const KEY_MAKERS: &[&str] = &[
     "create_api_key",
