@@ -171,6 +171,17 @@ impl Inside {
         self.stream.sock.set_read_timeout(Some(time)).context("set a deadline")
     }
 
+    /// Says the end of TLS and of what is sent; what comes can still be read.
+    ///
+    /// # Errors
+    ///
+    /// When the tunnel is closed.
+    pub fn finish(&mut self) -> Result<()> {
+        self.stream.conn.send_close_notify();
+        self.stream.flush().context("end the tunnel")?;
+        self.stream.sock.shutdown(Shutdown::Write).context("end the tunnel")
+    }
+
     /// Ends the connection without a word.
     pub fn cut(self) {
         let _gone = self.stream.sock.shutdown(Shutdown::Both);

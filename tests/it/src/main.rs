@@ -20,6 +20,7 @@ mod matrix;
 mod slow;
 mod trust;
 mod attack2;
+mod attack3;
 mod wire;
 mod proof;
 mod crash;
@@ -53,6 +54,9 @@ fn main() -> ExitCode {
         attack2::words::CASES,
         attack2::lives::CASES,
         attack2::more::CASES,
+        attack3::handshake::CASES,
+        attack3::session::CASES,
+        attack3::accounts::CASES,
         crash::disk::CASES,
         crash::verify::CASES,
         crash::kill::CASES,
