@@ -35,7 +35,7 @@ enum Event {
     Status(u16),
     /// The first answer's stream says nothing after its first events.
     Silence,
-    /// The first request gets no answer.
+    /// The first request gets no answer, until the upstream closes.
     NoAnswer,
     /// Nobody is there.
     Unreachable,
@@ -150,7 +150,7 @@ fn standin(seat: &Seat, event: Event) -> Result<StandIn> {
     match event {
         Event::Status(status) => standin.rules(vec![seat.rule(Rule::status(seat.model_path(), status).fault)]),
         Event::Silence => standin.script(vec![Answer(vec![Beat::Silence(LONG), Beat::Text("never".into())])]),
-        Event::NoAnswer => standin.rules(vec![seat.rule(Fault::Hang(LONG)).times(1)]),
+        Event::NoAnswer => standin.rules(vec![seat.rule(Fault::Hang(UNANSWERED)).times(1)]),
         Event::Unreachable => {}
     }
     Ok(standin)
@@ -167,6 +167,8 @@ const SHOWN: [&str; 6] = [
 ];
 const ALL: &[Need] = &[Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi, Need::Namespaces];
 const PROMPT: &str = "hello <<text:after all>>";
+/// Longer than claude and pi wait; codex waits for ever.
+const UNANSWERED: Duration = Duration::from_secs(400);
 /// claude gives a request up after ten minutes.
 const LONG: Duration = Duration::from_secs(1200);
 /// Beyond all that is measured.
