@@ -56,6 +56,9 @@ pub struct Matching {
     pub ports: Option<BTreeSet<u16>>,
     /// `None`: any but TRACE and CONNECT.
     pub methods: Option<Vec<Method>>,
+    /// Paths, each alone, that it also matches where GET is none of its methods and an upgrade is asked for: a preset's, whose
+    /// models answer by WebSocket.
+    pub sockets: Vec<String>,
     /// `None`: any.
     pub paths: Option<Vec<PathPrefix>>,
     /// Whether `http://` is allowed too.
@@ -86,6 +89,8 @@ pub struct Ask<'a> {
     pub scheme: Scheme,
     pub method: &'a Method,
     pub path: &'a NormalPath,
+    /// Its connection is to become another protocol.
+    pub upgrades: bool,
 }
 
 #[derive(Debug)]
@@ -181,10 +186,10 @@ impl Grant {
         })
     }
 
-    /// Whether it covers requests of this method.
+    /// Whether it covers any opening handshake of a WebSocket.
     #[must_use]
-    pub fn takes(&self, method: &Method) -> bool {
-        self.matching.takes(method)
+    pub fn takes_handshakes(&self) -> bool {
+        self.matching.takes(&Method::GET) || !self.matching.sockets.is_empty()
     }
 
     fn is_for(&self, box_id: &BoxId, host: &Host) -> bool {
@@ -192,7 +197,7 @@ impl Grant {
     }
 
     fn fit(&self, ask: &Ask<'_>) -> Fit {
-        let Ask { box_id, target, scheme, method, path } = *ask;
+        let Ask { box_id, target, scheme, method, path, upgrades } = *ask;
         if !self.is_for(box_id, target.host()) {
             return Fit::None;
         }
@@ -203,7 +208,9 @@ impl Grant {
         if self.matching.paths.as_ref().is_some_and(|prefixes| !prefixes.iter().any(|prefix| path.has_prefix(prefix))) {
             return Fit::Missed(Missed::Path);
         }
-        if self.matching.takes(method) { Fit::Whole } else { Fit::Missed(Missed::Method) }
+        let is_handshake =
+            upgrades && *method == Method::GET && self.matching.sockets.iter().any(|socket| path.is(socket));
+        if self.matching.takes(method) || is_handshake { Fit::Whole } else { Fit::Missed(Missed::Method) }
     }
 }
 

@@ -78,6 +78,7 @@ fn matching(
         boxes: convert_boxes(boxes, known, faults),
         hosts: patterns.iter().map(|pattern| pattern.value.clone()).collect(),
         ports: ports.map(|ports| convert_ports(ports.value, faults)),
+        sockets: sockets(&methods, &paths, preset),
         methods: convert_methods(methods, preset, faults),
         paths: convert_paths(paths, preset, faults),
         plain: plain.is_some_and(|plain| plain.value),
@@ -202,6 +203,16 @@ fn convert_methods(methods: Texts, preset: Option<&At<Provider>>, faults: &mut F
     Some(methods.value.into_iter().filter_map(one).collect())
 }
 
+/// Of a preset whose methods are its own. Where the file gives other paths, any of them, each alone, may be a WebSocket's.
+fn sockets(methods: &Texts, paths: &Texts, preset: Option<&At<Provider>>) -> Vec<String> {
+    let own = preset.map_or(&[][..], |preset| providers::facts(preset.value).model_sockets);
+    match paths {
+        _ if methods.is_some() || own.is_empty() => Vec::new(),
+        Some(paths) => paths.value.iter().map(|path| path.value.clone()).collect(),
+        None => own.iter().map(|path| (*path).to_owned()).collect(),
+    }
+}
+
 fn convert_paths(paths: Texts, preset: Option<&At<Provider>>, faults: &mut Faults) -> Option<Vec<PathPrefix>> {
     let Some(paths) = paths else {
         let own = providers::facts(preset?.value).model_paths.iter();
@@ -218,9 +229,9 @@ fn convert_websocket(
     faults: &mut Faults,
 ) -> bool {
     let Some(given) = given else {
-        return preset.is_some_and(|preset| providers::facts(preset.value).model_websocket);
+        return preset.is_some_and(|preset| !providers::facts(preset.value).model_sockets.is_empty());
     };
-    if given.value && !grant.takes(&Method::GET) {
+    if given.value && !grant.takes_handshakes() {
         faults.add(given.span.clone(), "a WebSocket begins with GET, which is none of this grant's `methods`");
     }
     given.value

@@ -8,6 +8,7 @@ use box_spec::{Agent, CredentialKind, Provider};
 
 use super::{Config, ConfigFaults, Limits, Places, load, places};
 use crate::ledger::SyncMode;
+use crate::policy::Grant;
 use crate::vault::Source;
 
 /// Loads a text as `house.toml` of a folder of its own, in which `change` may put more.
@@ -179,13 +180,17 @@ fn a_websocket_is_let_through_where_the_provider_serves_one_or_the_file_says_so(
         "kind = \"login\"\naccount_id = \"a\"\nenv = \"BOXGATE_TEST_UNSET\"\n[[grant]]\nname = \"openai-codex\"",
     );
     text.push_str("[[grant]]\nname = \"quiet\"\npreset = \"openai\"\nsecret = \"openai\"\nwebsocket = false\n");
+    text.push_str("[[grant]]\nname = \"moved\"\npreset = \"openai\"\npaths = [\"/o/v1/responses\"]\n");
+    text.push_str("[[grant]]\nname = \"posts\"\npreset = \"openai\"\nmethods = [\"POST\"]\nwebsocket = false\n");
     text.push_str("[[grant]]\nname = \"docs\"\nhosts = [\"docs.test\"]\n");
     text.push_str("[[grant]]\nname = \"chat\"\nhosts = [\"chat.test\"]\nwebsocket = true\n");
     let (_folder, config) = loaded(&text, |_| {});
     let config = config.unwrap_or_else(|faults| panic!("{faults}"));
-    let through: Vec<_> =
-        config.policy.grants().iter().filter(|grant| grant.websocket).map(|grant| grant.name.as_str()).collect();
-    assert_eq!(through, ["openai", "openai-codex", "chat"]);
+    let named = |fits: fn(&Grant) -> bool| -> Vec<&str> {
+        config.policy.grants().iter().filter(|grant| fits(grant)).map(|grant| grant.name.as_str()).collect()
+    };
+    assert_eq!(named(|grant| grant.websocket), ["openai", "openai-codex", "moved", "chat"]);
+    assert_eq!(named(Grant::takes_handshakes), ["openai", "openai-codex", "quiet", "moved", "docs", "chat"]);
 }
 
 fn document(name: &str) -> String {

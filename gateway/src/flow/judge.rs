@@ -7,7 +7,7 @@ mod sentinels;
 use std::sync::Arc;
 
 use box_spec::Provider;
-use http::header::{CONTENT_LENGTH, HOST};
+use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
 use http::request::Parts;
 use http::{Method, Request, Uri};
 
@@ -226,7 +226,8 @@ fn decide(
         Some(route) => return Ok(Decision::Local(route)),
         None => {}
     }
-    let ask = Ask { box_id: caller.box_id(), target, scheme, method: &head.method, path: &path };
+    let upgrades = head.headers.contains_key(UPGRADE);
+    let ask = Ask { box_id: caller.box_id(), target, scheme, method: &head.method, path: &path, upgrades };
     let grant = granted(policy, &ask, head)?;
     upgrade::check(grant, head)?;
     sentinels::check(caller, grant, head)?;

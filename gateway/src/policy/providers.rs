@@ -14,8 +14,8 @@ pub struct Facts {
     pub model_hosts: &'static [&'static str],
     pub model_methods: &'static [&'static str],
     pub model_paths: &'static [&'static str],
-    /// Whether they also answer by WebSocket.
-    pub model_websocket: bool,
+    /// Of these the ones that also answer by WebSocket, each alone: what lies below them is read by GET, and is the account's.
+    pub model_sockets: &'static [&'static str],
 }
 
 /// A request that the gateway answers or refuses by itself, whatever the grants say.
@@ -60,19 +60,19 @@ pub const fn facts(provider: Provider) -> Facts {
             model_hosts: &["api.anthropic.com"],
             model_methods: &["POST"],
             model_paths: &["/v1/messages"],
-            model_websocket: false,
+            model_sockets: &[],
         },
         Provider::Openai => Facts {
             model_hosts: &["api.openai.com"],
-            model_methods: &["GET", "POST"],
+            model_methods: &["POST"],
             model_paths: &["/v1/responses", "/v1/chat/completions"],
-            model_websocket: true,
+            model_sockets: &["/v1/responses"],
         },
         Provider::OpenaiCodex => Facts {
             model_hosts: &["chatgpt.com"],
-            model_methods: &["GET", "POST"],
+            model_methods: &["POST"],
             model_paths: &["/backend-api/codex/responses"],
-            model_websocket: true,
+            model_sockets: &["/backend-api/codex/responses"],
         },
     }
 }

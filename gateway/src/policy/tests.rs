@@ -13,7 +13,7 @@ use crate::vault::SecretName;
 
 fn any(hosts: &[&str]) -> Matching {
     let hosts = hosts.iter().map(|host| HostPattern::parse(host).expect("a pattern")).collect();
-    Matching { boxes: Boxes::All, hosts, ports: None, methods: None, paths: None, plain: false }
+    Matching { boxes: Boxes::All, hosts, ports: None, methods: None, sockets: Vec::new(), paths: None, plain: false }
 }
 
 fn grant(name: &str, matching: Matching) -> Grant {
@@ -28,8 +28,9 @@ fn prefixes(paths: &[&str]) -> Option<Vec<PathPrefix>> {
     Some(paths.iter().map(|path| PathPrefix::parse(path).expect("a prefix")).collect())
 }
 
-/// Answers `METHOD scheme://host:port/path` for a box: the grant's name, `grant?missed`, or `no`.
+/// Answers `METHOD scheme://host:port/path`, or with ` upgrade` behind it, for a box: the grant's name, `grant?missed`, or `no`.
 fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
+    let (said, upgrades) = said.strip_suffix(" upgrade").map_or((said, false), |said| (said, true));
     let (method, url) = said.split_once(' ').expect("method and url");
     let (scheme, rest) = url.split_once("://").expect("a scheme");
     let (authority, path) = rest.split_at(rest.find('/').expect("a path"));
@@ -38,7 +39,7 @@ fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
     let box_id: BoxId = box_id.parse().expect("a box id");
     let method: Method = method.parse().expect("a method");
     let path = NormalPath::parse(path).expect("a path");
-    match policy.find(&Ask { box_id: &box_id, target: &target, scheme, method: &method, path: &path }) {
+    match policy.find(&Ask { box_id: &box_id, target: &target, scheme, method: &method, path: &path, upgrades }) {
         Found::Grant(grant) => grant.name.to_string(),
         Found::NearMiss { grant, missed } => format!("{}?{}", grant.name, missed.as_str()),
         Found::Nothing => "no".to_owned(),
@@ -95,6 +96,32 @@ fn grants_are_judged_in_order_and_every_field_must_hold() {
         ("one", "GET https://10.0.0.2/", "no"),
     ] {
         assert_eq!(answer(&policy, box_id, said), expected, "{box_id}: {said}");
+    }
+}
+
+#[test]
+fn a_socket_is_matched_by_get_where_it_alone_asks_for_an_upgrade() {
+    let models = Matching {
+        methods: Some(vec![Method::POST]),
+        sockets: vec!["/v1/responses".to_owned()],
+        paths: prefixes(&["/v1/responses", "/v1/chat/completions"]),
+        ..any(&["api.ok.test"])
+    };
+    let policy = Policy::new(vec![grant("model", models)]);
+    for (said, expected) in [
+        ("POST https://api.ok.test/v1/responses", "model"),
+        ("POST https://api.ok.test/v1/responses upgrade", "model"),
+        ("GET https://api.ok.test/v1/responses upgrade", "model"),
+        ("GET https://api.ok.test/v1/responses", "model?method"),
+        ("get https://api.ok.test/v1/responses upgrade", "model?method"),
+        ("HEAD https://api.ok.test/v1/responses upgrade", "model?method"),
+        ("GET https://api.ok.test/v1/responses/resp_1 upgrade", "model?method"),
+        ("GET https://api.ok.test/v1/responses/ upgrade", "model?method"),
+        ("GET https://api.ok.test/v1//responses upgrade", "model?path"),
+        ("GET https://api.ok.test/v1/chat/completions upgrade", "model?method"),
+        ("GET https://api.ok.test/v1/chat/completions", "model?method"),
+    ] {
+        assert_eq!(answer(&policy, "one", said), expected, "{said}");
     }
 }
 

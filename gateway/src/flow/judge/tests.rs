@@ -58,6 +58,7 @@ fn policy() -> Policy {
         hosts: vec![HostPattern::parse(host).expect("a pattern")],
         ports: None,
         methods,
+        sockets: Vec::new(),
         paths: path.map(|path| vec![PathPrefix::parse(path).expect("a prefix")]),
         plain: host == "plain.test",
     };

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use box_spec::Provider;
 use harness::raw::Response;
 use harness::{Case, Claimed, House, Tunnel, case, secrets};
 use standin::{Fault, Options, Real, Rule, StandIn};
@@ -11,6 +12,7 @@ use super::GATEWAY;
 
 pub(crate) const CASES: &[Case] = &[
     case("attack3::no_spelling_of_a_token_route_leaves_the_house", token_routes).needs(GATEWAY),
+    case("attack3::a_preset_reads_nothing_that_the_account_has_stored", stored).needs(GATEWAY),
     case("attack3::a_login_that_is_replaced_while_it_is_used_takes_its_account_along", replaced).needs(GATEWAY),
     case("attack3::a_box_without_a_login_refreshes_none", without).needs(GATEWAY),
     case("attack3::an_odd_token_is_used_or_told_and_never_shown", odd_tokens).needs(GATEWAY),
@@ -118,6 +120,34 @@ fn token_routes() -> Result<()> {
         }
     }
     ensure!(wide.standin.connections().is_empty(), "something was dialled");
+    Ok(())
+}
+
+/// A GET of a model route lists or shows what others have asked with the same credential.
+fn stored() -> Result<()> {
+    let login = Real::chatgpt("acc-1", "first");
+    let standin = StandIn::start(Options { names: HOSTS.map(str::to_owned).to_vec(), ..Options::default() })?;
+    let key = Real::ApiKey("sk-proj-REAL-that-others-use-too".into());
+    let house = House::builder().agent("pi").serve(&standin, Provider::Openai, key);
+    let house = house.serve(&standin, Provider::OpenaiCodex, login).start()?;
+    let claimed = Claimed::take(&house.door("one"))?;
+    let asks = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for (host, path, asking) in [
+        ("api.openai.com", "/v1/chat/completions", ""),
+        ("api.openai.com", "/v1/chat/completions", asks),
+        ("api.openai.com", "/v1/chat/completions/chatcmpl-1/messages", asks),
+        ("api.openai.com", "/v1/responses", ""),
+        ("api.openai.com", "/v1/responses/resp_1", ""),
+        ("api.openai.com", "/v1/responses/resp_1/input_items", asks),
+        ("chatgpt.com", "/backend-api/codex/responses", ""),
+        ("chatgpt.com", "/backend-api/codex/responses/resp_1", asks),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{asking}\r\n");
+        let tunnel = Tunnel::connect(&house.door("one"), claimed.token(), &format!("{host}:443"))?;
+        let answer = tunnel.tls(&house.ca_pem()?, host)?.ask(request.as_bytes())?;
+        ensure!(answer.status == 400 && answer.reason() == Some("no-grant"), "{host}{path}: {answer:?}");
+    }
+    ensure!(standin.connections().is_empty(), "something was dialled");
     Ok(())
 }
 
