@@ -87,6 +87,7 @@ async fn governed(
     children: ChildEnded,
 ) -> Result<Ended, LaunchFault> {
     let seeded = seed::seed(wanted, claimed, &inherited)?;
+    sys::give_memory_back();
     let up = shim::raise(wanted, claimed, seeded).await?;
     claim::attest(held, up.attestation(claimed, locked)).await?;
     Ok(supervise::supervise(wanted, claimed, up, held, inherited, asked, children).await?)
