@@ -4,6 +4,7 @@ pub mod serve;
 pub mod check;
 pub mod ask;
 pub mod status;
+pub mod ready;
 pub mod runs;
 pub mod ledger;
 

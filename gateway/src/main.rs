@@ -32,6 +32,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say whether a running gateway is ready, also by the exit code: 0, or 69
+    Ready(Of),
     /// List the runs, or free a door that was shut
     Runs {
         #[command(subcommand)]
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Status { house: Of { config }, json } => {
             with_socket(&config, |socket| said(cli::status::run(socket, json).map(|text| (true, text))))
         }
+        Command::Ready(Of { config }) => with_socket(&config, |socket| said(cli::ready::run(socket))),
         Command::Runs { command: RunsCommand::List(Of { config }) } => {
             with_socket(&config, |socket| said(cli::runs::list(socket).map(|text| (true, text))))
         }

@@ -7,12 +7,25 @@ use box_spec::wire::SENTINEL_MARK;
 use harness::{BoxRun, Case, House, Need, case, secrets};
 use standin::{Options, Real, StandIn};
 
-pub(crate) const CASES: &[Case] = &[case("house::a_governed_run_end_to_end", end_to_end).needs(&[
-    Need::Gateway,
-    Need::Boxd,
-    Need::Agent,
-    Need::Namespaces,
-])];
+pub(crate) const CASES: &[Case] = &[
+    case("house::a_governed_run_end_to_end", end_to_end).needs(&[
+        Need::Gateway,
+        Need::Boxd,
+        Need::Agent,
+        Need::Namespaces,
+    ]),
+    case("house::ready_is_said_while_the_doors_are_open_and_not_after", ready).needs(&[Need::Gateway]),
+];
+
+fn ready() -> Result<()> {
+    let mut house = House::builder().start()?;
+    let said = house.gateway(&["ready"])?.expect_code(0)?;
+    ensure!(said.text() == "ready\n", "{}", said.text());
+    house.term()?.expect_code(0)?;
+    let said = house.gateway(&["ready"])?.expect_code(69)?;
+    ensure!(said.stderr.contains("is `gateway serve` running"), "{}", said.stderr);
+    Ok(())
+}
 
 fn end_to_end() -> Result<()> {
     for real in [Real::Bearer(LOGIN.into()), Real::ApiKey(KEY.into())] {

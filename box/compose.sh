@@ -1,0 +1,71 @@
+#!/bin/sh
+# What compose.yaml does besides serving: `prepare` fills and owns volumes and folders, `hello` says what is there,
+# `demo` what was seen.
+set -eu
+
+# As root with CHOWN and DAC_OVERRIDE: fresh volumes and folders that the engine made belong to root.
+prepare() {
+    # A box that runs keeps the file it was started from; the new one takes its name.
+    cp /opt/boxgate/boxd /boxgate/boxd.new
+    chmod 0555 /boxgate/boxd.new
+    mv -f /boxgate/boxd.new /boxgate/boxd
+    for agent in claude codex pi; do
+        ln -sfn boxd "/boxgate/run-$agent"
+    done
+    chmod 0755 /boxgate
+    # Never below these folders: what is in them, a box may have made.
+    own 0700 /data /demo/* /runs/claude /runs/codex /runs/pi
+    # The volume is the lock of a door: whoever is given it is that box, whatever its user.
+    own 0755 /doors/*
+    own_workspace
+}
+
+# The mode comes first: once a folder is somebody's, only that user may set it.
+own() {
+    mode=$1
+    shift
+    for folder in "$@"; do
+        mkdir -p "$folder"
+        [ "$(stat -c %u "$folder")" != 0 ] || chmod "$mode" "$folder"
+        chown "$owner" "$folder"
+    done
+}
+
+# A workspace that the engine has just made is given to the box. Somebody's own folder stays as it is.
+own_workspace() {
+    [ "$(stat -c %u /workspace)" != "$BOXGATE_UID" ] || return 0
+    if [ "$(stat -c %u /workspace)" = 0 ] && [ -z "$(ls -A /workspace)" ]; then
+        chown "$owner" /workspace
+        return 0
+    fi
+    echo "WARNING: the workspace belongs to user $(stat -c %u /workspace), and the box is user $BOXGATE_UID:"
+    echo "  it may not be able to write there. Put BOXGATE_UID and BOXGATE_GID of its owner into .env, beside compose.yaml."
+}
+
+hello() {
+    gateway status --config "$1"
+    echo
+    echo "The house is open. Next, in another terminal:"
+    echo
+    echo "    docker compose run --rm claude \"What is in this folder?\""
+    echo
+    echo "or codex, or pi. A credential that is missing goes into box/secrets, as docs/compose.md says; nothing has to be restarted."
+}
+
+demo() {
+    for file in /workspace/*.txt; do
+        echo "--- $(basename "$file"), written by the agent into its workspace:"
+        cat "$file"
+    done
+    echo "--- what the ledger tells of the runs:"
+    gateway ledger tail --story --config "$1"
+    echo "--- that was the whole path, without a key. End it with:"
+    echo "    docker compose --profile demo rm --stop --force demo-gateway demo-standin"
+}
+
+case "${1:-}" in
+    prepare) owner="$BOXGATE_UID:$BOXGATE_GID"; prepare ;;
+    hello) hello "$2" ;;
+    demo) demo "$2" ;;
+    *) echo "usage: compose.sh prepare | hello CONFIG | demo CONFIG" >&2; exit 64 ;;
+esac
