@@ -79,6 +79,14 @@ pub(crate) struct Answer {
     pub(crate) is_error: bool,
 }
 
+/// What a line of an agent's output says of its end.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Word {
+    Final(Answer),
+    /// A turn begins: an answer that was final before is not any more.
+    Anew,
+}
+
 /// An argument of the caller's that contradicts what the launch fixes, or that the agent would not take.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub(crate) enum ArgumentRefused {
@@ -137,7 +145,7 @@ pub(crate) fn check_arguments(agent: Agent, arguments: &[String], system: bool) 
     refused.map_or(Ok(()), |name| Err(ArgumentRefused::Fixed(name, agent)))
 }
 
-/// Hears an agent's output, line by line, until the final answer.
+/// Hears an agent's output, line by line.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Claude,
@@ -154,10 +162,10 @@ impl Listener {
         }
     }
 
-    /// The answer, where this line is the final one.
-    pub(crate) fn hear(&mut self, line: &[u8]) -> Option<Answer> {
+    /// What this line says of the end, if anything.
+    pub(crate) fn hear(&mut self, line: &[u8]) -> Option<Word> {
         match self {
-            Self::Claude => claude::final_answer(line),
+            Self::Claude => claude::hear(line),
             Self::Codex(heard) => heard.hear(line),
             Self::Pi(heard) => heard.hear(line),
         }
@@ -205,6 +213,15 @@ pub(crate) fn native_programs(agent: Agent) -> Vec<(String, &'static str)> {
         Agent::Claude => claude::native_programs(),
         Agent::Codex => codex::native_programs(),
         Agent::Pi => Vec::new(),
+    }
+}
+
+/// Whether the agent's package may be a script that is the agent itself, and not what starts its program.
+pub(crate) const fn may_be_a_script(agent: Agent) -> bool {
+    match agent {
+        Agent::Claude | Agent::Pi => true,
+        // Ended by force, codex's script leaves its program behind.
+        Agent::Codex => false,
     }
 }
 

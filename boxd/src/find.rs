@@ -32,12 +32,16 @@ pub(crate) enum FindFault {
     NotFound { agent: Agent, tried: String },
     #[error("{agent} at {path} is not executable")]
     NotExecutable { agent: Agent, path: String },
+    #[error(
+        "{agent} at {path} is a script that starts a program of the npm package {package}, which is not beside it: install that package too (npm leaves it out where optional packages are omitted)"
+    )]
+    NoProgram { agent: Agent, path: String, package: String },
 }
 
 impl FindFault {
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::NotFound { .. } => exit::NOT_FOUND,
+            Self::NotFound { .. } | Self::NoProgram { .. } => exit::NOT_FOUND,
             Self::NotExecutable { .. } => exit::NOT_EXECUTABLE,
         }
     }
@@ -49,7 +53,7 @@ pub(crate) fn find(agent: Agent, first: &[PathBuf], path: Option<&OsStr>) -> Res
     let usual = USUAL.iter().map(PathBuf::from);
     let folders = first.iter().cloned().chain(on_path).chain(usual).filter(|folder| folder.is_absolute());
     let mut tried: Vec<String> = Vec::new();
-    let mut barred = None;
+    let mut unfit = None;
     for folder in folders {
         let candidate = folder.join(agent.as_str());
         let shown = candidate.display().to_string();
@@ -58,20 +62,17 @@ pub(crate) fn find(agent: Agent, first: &[PathBuf], path: Option<&OsStr>) -> Res
         }
         match program_at(agent, &candidate) {
             Candidate::Good(found) => return Ok(found),
-            Candidate::Barred(path) => barred = barred.or(Some(path)),
+            Candidate::Unfit(fault) => unfit = unfit.or(Some(fault)),
             Candidate::Missing => {}
         }
         tried.push(shown);
     }
-    Err(match barred {
-        Some(path) => FindFault::NotExecutable { agent, path: path.display().to_string() },
-        None => FindFault::NotFound { agent, tried: tried.join(", ") },
-    })
+    Err(unfit.unwrap_or_else(|| FindFault::NotFound { agent, tried: tried.join(", ") }))
 }
 
 enum Candidate {
     Good(Found),
-    Barred(PathBuf),
+    Unfit(FindFault),
     Missing,
 }
 
@@ -91,6 +92,12 @@ fn program_at(agent: Agent, candidate: &Path) -> Candidate {
         return Candidate::Good(Found { program, script: None, version, node: None });
     }
     let for_node = is_for_node(&real);
+    let path = real.display().to_string();
+    if package.is_some() && for_node && !agent::may_be_a_script(agent) {
+        let package =
+            agent::native_programs(agent).into_iter().map(|(package, _)| package).collect::<Vec<_>>().join(" or ");
+        return Candidate::Unfit(FindFault::NoProgram { agent, path, package });
+    }
     // The image's own node may be too old for the agent, or missing.
     let node = beside(agent::interpreters(agent)).filter(|_| for_node);
     if let Some(program) = node {
@@ -102,7 +109,7 @@ fn program_at(agent: Agent, candidate: &Path) -> Candidate {
             let node = engines.node.filter(|_| for_node);
             Candidate::Good(Found { program: candidate.to_owned(), script: None, version, node })
         }
-        false => Candidate::Barred(real),
+        false => Candidate::Unfit(FindFault::NotExecutable { agent, path }),
     }
 }
 
@@ -162,6 +169,7 @@ const MANIFEST_LIMIT: u64 = 256 * 1024;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
 mod tests {
+    use std::ffi::OsStr;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 
@@ -193,6 +201,24 @@ mod tests {
         put(&native, 0o755);
         let found = find(Agent::Claude, &first, None).expect("found");
         assert_eq!((found.program, found.version.as_deref()), (native, Some("2.1.332")));
+    }
+
+    #[test]
+    fn a_script_of_codex_without_its_program_is_refused_with_the_package_that_is_missing() {
+        let tree = tempfile::tempdir().expect("a folder");
+        let modules = tree.path().canonicalize().expect("real").join("node_modules");
+        let script = modules.join("@openai/codex/bin/codex.js");
+        put(&script, 0o755);
+        std::fs::write(&script, "#!/usr/bin/env node\n").expect("written");
+        std::fs::create_dir_all(modules.join(".bin")).expect("folders");
+        symlink(&script, modules.join(".bin/codex")).expect("a link");
+        let told = find(Agent::Codex, &[modules.join(".bin")], Some(OsStr::new("/nowhere"))).expect_err("none");
+        let name = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+        assert!(told.code() == 127 && told.to_string().contains(&format!("@openai/codex-linux-{name}")), "{told}");
+        // A codex of the user's own, of no package, is whatever it is.
+        let own = tree.path().join("codex");
+        std::fs::copy(&script, &own).expect("copied");
+        assert!(find(Agent::Codex, &[tree.path().to_owned()], None).is_ok());
     }
 
     #[test]

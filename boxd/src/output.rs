@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::agent::{Answer, Listener};
+use crate::agent::{Answer, Listener, Word};
 use crate::screen::Outlet;
 
 /// The agent's output on its way.
@@ -57,11 +57,13 @@ pub(crate) fn drain(pipe: OwnedFd, agent: Agent, sinks: Sinks) -> io::Result<Dra
 }
 
 impl Drain {
-    /// Waits until the agent has given its final answer.
-    pub(crate) async fn answer(&mut self) {
-        if self.answered.wait_for(Option::is_some).await.is_err() {
+    /// Waits until the agent has given its final answer, or where it `stands` already has taken it back; tells whether
+    /// one stands now.
+    pub(crate) async fn answer(&mut self, stands: bool) -> bool {
+        if self.answered.wait_for(|answer| answer.is_some() != stands).await.is_err() {
             std::future::pending::<()>().await;
         }
+        !stands
     }
 
     /// Takes what is left once every writer should be gone, and says what there was. Does not wait for a process
@@ -91,10 +93,10 @@ async fn read_all(
             Ok(0) | Err(_) => break,
             Ok(_) => {}
         }
-        lines.take(&chunk, |line| {
-            if let Some(answer) = listener.hear(line) {
-                said.send_replace(Some(answer));
-            }
+        lines.take(&chunk, |line| match listener.hear(line) {
+            Some(Word::Final(answer)) => drop(said.send_replace(Some(answer))),
+            Some(Word::Anew) => drop(said.send_if_modified(|answer| answer.take().is_some())),
+            None => {}
         });
         // The writer lives until this sender is dropped.
         let _ = chunks.send(chunk).await;
@@ -220,7 +222,7 @@ mod tests {
             let sent = sent.clone();
             move || File::from(write).write_all(&sent).expect("sent")
         });
-        drain.answer().await;
+        drain.answer(false).await;
         let (Written { record, .. }, answer) = drain.finish().await;
         writing.join().expect("the writer");
         assert_eq!(answer.expect("an answer").text, "hi");

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    ARGUMENT_LIMIT, Answer, ArgumentRefused, Content, IN_A_CENTURY, Place, Plan, PlanFault, PlannedFile, Task,
+    ARGUMENT_LIMIT, Answer, ArgumentRefused, Content, IN_A_CENTURY, Place, Plan, PlanFault, PlannedFile, Task, Word,
     processor,
 };
 
@@ -82,7 +82,7 @@ fn is_uuid(text: &str) -> bool {
 }
 
 /// claude's `result` event.
-pub(super) fn final_answer(line: &[u8]) -> Option<Answer> {
+pub(super) fn hear(line: &[u8]) -> Option<Word> {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(rename = "type")]
@@ -94,10 +94,15 @@ pub(super) fn final_answer(line: &[u8]) -> Option<Answer> {
         result: Option<String>,
         errors: Option<serde_json::Value>,
     }
-    let event: Event<'_> = serde_json::from_slice(line).ok().filter(|event: &Event<'_>| event.kind == "result")?;
+    let event: Event<'_> = serde_json::from_slice(line).ok()?;
+    match (&*event.kind, &*event.subtype) {
+        ("system", "init") => return Some(Word::Anew),
+        ("result", _) => {}
+        _ => return None,
+    }
     let told = || event.errors.as_ref().and_then(first_text);
     let text = event.result.or_else(told).unwrap_or_else(|| event.subtype.into_owned());
-    Some(Answer { text, is_error: event.is_error })
+    Some(Word::Final(Answer { text, is_error: event.is_error }))
 }
 
 pub(super) fn native_programs() -> Vec<(String, &'static str)> {
@@ -180,7 +185,7 @@ mod tests {
 
     use box_spec::{CredentialKind, Provider, Sentinel};
 
-    use super::{ARGUMENT_LIMIT, Agent, ArgumentRefused, Content, Plan, Task, check_arguments, final_answer, plan};
+    use super::{ARGUMENT_LIMIT, Agent, ArgumentRefused, Content, Plan, Task, Word, check_arguments, hear, plan};
     use crate::agent::Standing;
 
     fn planned(prompt: &str, kind: CredentialKind, uid: u32) -> Plan {
@@ -296,16 +301,17 @@ mod tests {
 
     #[test]
     fn only_the_result_event_is_final() {
-        let good =
-            final_answer(br#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#).expect("final");
-        assert_eq!((good.text.as_str(), good.is_error), ("done", false));
-        let bad = final_answer(
-            br#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["no luck"]}"#,
-        );
-        let bad = bad.expect("final");
-        assert_eq!((bad.text.as_str(), bad.is_error), ("no luck", true));
+        let told = |line: &str| match hear(line.as_bytes()) {
+            Some(Word::Final(answer)) => (answer.text, answer.is_error),
+            other => panic!("{line}: {other:?}"),
+        };
+        let good = told(r#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#);
+        assert_eq!(good, ("done".to_owned(), false));
+        let bad = told(r#"{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["no luck"]}"#);
+        assert_eq!(bad, ("no luck".to_owned(), true));
+        assert_eq!(hear(br#"{"type":"system","subtype":"init","tools":[]}"#), Some(Word::Anew), "one more turn");
         for other in [&br#"{"type":"assistant","result":"x"}"#[..], b"", b"\xff", b"{\"type\":\"result\"", b"[]"] {
-            assert!(final_answer(other).is_none(), "{other:?}");
+            assert!(hear(other).is_none(), "{other:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::agent::Answer;
+use crate::agent::{Answer, Word};
 
 /// The last of what was heard that may be the answer.
 #[derive(Default, Debug)]
@@ -38,7 +38,7 @@ struct Fault {
 
 impl Heard {
     /// `turn.completed` and `turn.failed` are final. An `error` is not: "Reconnecting... 1/5" is one.
-    pub(in crate::agent) fn hear(&mut self, line: &[u8]) -> Option<Answer> {
+    pub(in crate::agent) fn hear(&mut self, line: &[u8]) -> Option<Word> {
         let Event { kind, item, error, message } = serde_json::from_slice(line).ok()?;
         match &*kind {
             "item.completed" => {
@@ -51,10 +51,12 @@ impl Heard {
                 self.error = message;
                 None
             }
-            "turn.completed" => Some(Answer { text: std::mem::take(&mut self.text), is_error: false }),
+            "turn.started" => Some(Word::Anew),
+            "turn.completed" => Some(Word::Final(Answer { text: std::mem::take(&mut self.text), is_error: false })),
             "turn.failed" => {
                 let told = error.and_then(|fault| fault.message).or_else(|| self.error.take());
-                Some(Answer { text: told.unwrap_or_else(|| "the turn failed".to_owned()), is_error: true })
+                let text = told.unwrap_or_else(|| "the turn failed".to_owned());
+                Some(Word::Final(Answer { text, is_error: true }))
             }
             _ => None,
         }
@@ -68,12 +70,16 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Heard};
+    use super::{Answer, Heard, Word};
 
     fn answer(lines: &[&str]) -> (Option<Answer>, Option<Answer>) {
         let mut heard = Heard::default();
-        let finals: Vec<Answer> = lines.iter().filter_map(|line| heard.hear(line.as_bytes())).collect();
-        (finals.into_iter().next_back(), heard.last_word())
+        let words: Vec<Word> = lines.iter().filter_map(|line| heard.hear(line.as_bytes())).collect();
+        let stands = match words.into_iter().next_back() {
+            Some(Word::Final(answer)) => Some(answer),
+            Some(Word::Anew) | None => None,
+        };
+        (stands, heard.last_word())
     }
 
     fn said(text: &str, is_error: bool) -> Option<Answer> {
@@ -101,6 +107,13 @@ mod tests {
         assert_eq!(answer(&[lost]), (None, said("Reconnecting... 1/5", true)));
         assert_eq!(answer(&[lost, failed]).0, said("no luck", true));
         assert_eq!(answer(&[lost, r#"{"type":"turn.failed"}"#]).0, said("Reconnecting... 1/5", true));
+    }
+
+    #[test]
+    fn a_turn_that_begins_takes_the_answer_back() {
+        let (started, completed) = (r#"{"type":"turn.started"}"#, r#"{"type":"turn.completed"}"#);
+        assert_eq!(answer(&[started, completed]).0, said("", false));
+        assert_eq!(answer(&[started, completed, started]), (None, None));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::agent::Answer;
+use crate::agent::{Answer, Word};
 
 /// The last message of the model.
 #[derive(Default, Debug)]
@@ -48,7 +48,7 @@ struct Block {
 
 impl Heard {
     /// `agent_settled` alone is final: after an `agent_end` pi may try again.
-    pub(in crate::agent) fn hear(&mut self, line: &[u8]) -> Option<Answer> {
+    pub(in crate::agent) fn hear(&mut self, line: &[u8]) -> Option<Word> {
         let Event { kind, message } = serde_json::from_slice(line).ok()?;
         match &*kind {
             "message_end" => {
@@ -57,7 +57,9 @@ impl Heard {
                 }
                 None
             }
-            "agent_settled" => Some(self.last.take().unwrap_or_else(silent)),
+            "agent_settled" => Some(Word::Final(self.last.take().unwrap_or_else(silent))),
+            // The caller gave it one more message than the prompt.
+            "agent_start" => Some(Word::Anew),
             _ => None,
         }
     }
@@ -96,12 +98,16 @@ impl Default for Content {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Heard};
+    use super::{Answer, Heard, Word};
 
     fn answer(lines: &[&str]) -> (Option<Answer>, Option<Answer>) {
         let mut heard = Heard::default();
-        let finals: Vec<Answer> = lines.iter().filter_map(|line| heard.hear(line.as_bytes())).collect();
-        (finals.into_iter().next_back(), heard.last_word())
+        let words: Vec<Word> = lines.iter().filter_map(|line| heard.hear(line.as_bytes())).collect();
+        let stands = match words.into_iter().next_back() {
+            Some(Word::Final(answer)) => Some(answer),
+            Some(Word::Anew) | None => None,
+        };
+        (stands, heard.last_word())
     }
 
     fn said(text: &str, is_error: bool) -> Option<Answer> {
@@ -128,6 +134,14 @@ mod tests {
         assert_eq!(answer(&[FAILED, again, FAILED, SETTLED]).0, said("500 no luck", true));
         let aborted = r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"aborted"}}"#;
         assert_eq!(answer(&[aborted, SETTLED]).0, said("aborted", true));
+    }
+
+    #[test]
+    fn an_agent_that_starts_again_takes_the_answer_back() {
+        let start = r#"{"type":"agent_start"}"#;
+        assert_eq!(answer(&[start, DONE, SETTLED]).0, said("DONE", false));
+        assert_eq!(answer(&[start, DONE, SETTLED, start]), (None, None));
+        assert_eq!(answer(&[start, DONE, SETTLED, start, FAILED, SETTLED]).0, said("500 no luck", true));
     }
 
     #[test]

@@ -61,7 +61,9 @@ pub(super) async fn watch(
                 let why = fault.map_or_else(|fault| fault.to_string(), |fault| say::chain(&fault));
                 ending.begin(Cause::Shim(why), FORCED_GRACE);
             }
-            () = drain.answer(), if ending.linger_at.is_none() => ending.linger_at = Some(Instant::now() + LINGER),
+            stands = drain.answer(ending.linger_at.is_some()) => {
+                ending.linger_at = stands.then(|| Instant::now() + LINGER);
+            }
             () = at(ceiling_at), if !ending.is_forced() => ending.begin(Cause::Ceiling, FORCED_GRACE),
             () = at(ending.linger_at), if ending.kill_at.is_none() => ending.begin(Cause::Lingered, FORCED_GRACE),
             () = at(ending.kill_at) => ending.kill(),
