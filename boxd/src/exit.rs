@@ -10,6 +10,8 @@ pub(crate) const OWN_FAULT: u8 = 70;
 pub(crate) const CANNOT_CREATE: u8 = 73;
 /// The run went well and nobody recorded it, or its output could not be printed.
 pub(crate) const UNREPORTED: u8 = 74;
+/// Another run has what this one needs.
+pub(crate) const TAKEN: u8 = 75;
 /// The house is another than the one that the box is pinned to.
 pub(crate) const FOREIGN_HOUSE: u8 = 76;
 /// The box is not what it must be.

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
+use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, mkdir, unlinkat};
 use thiserror::Error;
@@ -16,6 +17,12 @@ use thiserror::Error;
 pub(crate) struct Folder {
     descriptor: OwnedFd,
     path: PathBuf,
+}
+
+/// A folder that is this process's alone until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    _lock: Flock<OwnedFd>,
 }
 
 /// What could not be done with which path. Never says what a file holds.
@@ -70,6 +77,17 @@ impl Folder {
         Ok(Self { descriptor, path })
     }
 
+    /// Keeps other processes that ask for the same from the folder; `None` where one holds it.
+    pub(crate) fn hold(&self) -> Result<Option<Hold>, FileFault> {
+        let told = |source| fault("hold folder", &self.path, source);
+        let descriptor = self.descriptor.try_clone().map_err(|_| told(Errno::last()))?;
+        match Flock::lock(descriptor, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Some(Hold { _lock: lock })),
+            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, source)) => Err(told(source)),
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -78,11 +96,9 @@ impl Folder {
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, FileFault> {
         let path = self.path.join(name);
         self.look(name)?;
-        let temporary = format!(".{name}.boxd-{}", std::process::id());
-        match unlinkat(&self.descriptor, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {
-            Ok(()) | Err(Errno::ENOENT) => {}
-            Err(source) => return Err(fault("remove the leftover for", &path, source)),
-        }
+        // Two boxes may share the folder, and in each boxd is process 1.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let temporary = format!(".{name}.boxd-{}-{now:x}", std::process::id());
         let written = self.create(&temporary).and_then(|mut file| {
             let told = |source| FileFault::Write { path: path.display().to_string(), source };
             file.write_all(bytes).map_err(told)
@@ -168,6 +184,16 @@ mod tests {
         }
         assert_eq!(inner.path().metadata().expect("there").mode() & 0o7777, 0o700);
         assert_eq!(std::fs::read_dir(inner.path()).expect("listed").count(), 1, "no leftover");
+    }
+
+    #[test]
+    fn a_folder_is_held_by_one_at_a_time() {
+        let place = tempfile::tempdir().expect("a folder");
+        let [first, second] = [(); 2].map(|()| Folder::open(place.path()).expect("open"));
+        let hold = first.hold().expect("asked");
+        assert!(hold.is_some() && second.hold().expect("asked").is_none());
+        drop(hold);
+        assert!(second.hold().expect("asked").is_some());
     }
 
     #[test]

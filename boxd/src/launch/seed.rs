@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::claim::Claimed;
 use crate::agent::{self, Content, Place, Plan, PlanFault, PlannedFile, Standing, Task};
 use crate::exit;
-use crate::files::{FileFault, Folder};
+use crate::files::{FileFault, Folder, Hold};
 use crate::find::{self, FindFault, Found};
 use crate::inputs::Wanted;
 use crate::sys::Inherited;
@@ -32,6 +32,8 @@ pub(super) struct Seeded {
     pub(super) workspace: Option<PathBuf>,
     /// Where this run's transcript goes.
     pub(super) record: Folder,
+    /// No other launch writes into the agent's home while the run lasts.
+    _alone: Option<Hold>,
 }
 
 #[derive(Debug, Error)]
@@ -39,20 +41,25 @@ pub(super) enum SeedFault {
     #[error(transparent)]
     Find(#[from] FindFault),
     #[error(transparent)]
-    Node(#[from] node::NodeTooOld),
+    Node(#[from] node::NodeFault),
     #[error(transparent)]
     Plan(#[from] PlanFault),
     #[error(transparent)]
     File(#[from] FileFault),
+    #[error(
+        "another run of {agent} has the session {session}, and two would take each other's credentials: wait for its end, or give this one a --session of its own"
+    )]
+    Taken { agent: Agent, session: String },
 }
 
 impl SeedFault {
     pub(super) const fn code(&self) -> u8 {
         match self {
             Self::Find(fault) => fault.code(),
-            Self::Node(_) => exit::NOT_EXECUTABLE,
+            Self::Node(fault) => fault.code(),
             Self::Plan(fault) => fault.code(),
             Self::File(_) => exit::CANNOT_CREATE,
+            Self::Taken { .. } => exit::TAKEN,
         }
     }
 }
@@ -64,6 +71,7 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) ->
     node::check(spec.agent, &found, wanted, inherited)?;
     let session = Folder::open_or_make(&wanted.session)?;
     let agent_home = session.inner(spec.agent.as_str())?;
+    let alone = alone(spec.agent, &session, &agent_home)?;
     let home = home_of(wanted, &session)?;
     let standing = standing(spec.agent, &agent_home)?;
     let catalog = catalog::catalog(spec.agent, &found, &agent_home, wanted, inherited)?;
@@ -93,7 +101,23 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) ->
     let record = session.inner("runs")?.inner(spec.run.as_str())?;
     let home = home.path().to_owned();
     let workspace = wanted.workspace.clone();
-    Ok(Seeded { found, plan, home, ca, bundle, workspace, record })
+    Ok(Seeded { found, plan, home, ca, bundle, workspace, record, _alone: alone })
+}
+
+/// Sees to it that no other run of the agent has the session: each would read the credentials of the other. A file
+/// system without locks is no reason to run nothing.
+fn alone(agent: Agent, session: &Folder, home: &Folder) -> Result<Option<Hold>, SeedFault> {
+    match home.hold() {
+        Ok(Some(hold)) => Ok(Some(hold)),
+        Ok(None) => Err(SeedFault::Taken { agent, session: session.path().display().to_string() }),
+        Err(fault) => {
+            say::line(&format!(
+                "WARNING: see to it that no second run of {agent} uses this session: {}",
+                say::chain(&fault)
+            ));
+            Ok(None)
+        }
+    }
 }
 
 /// What is in the agent's home from before and must be seen by the plan.

