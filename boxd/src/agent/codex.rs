@@ -20,7 +20,8 @@ pub(super) fn plan(task: &Task<'_>) -> Result<Plan, PlanFault> {
     }
     let auth = credentials(task).ok_or_else(|| PlanFault::no_sentinel(Agent::Codex))?;
     let file = |name, text| PlannedFile { place: Place::AgentHome, name, content: Content::Whole(text) };
-    let files = vec![file("auth.json", auth), file("config.toml", config::text(task)?)];
+    let variables_of_its_own = PlannedFile { place: Place::AgentHome, name: VARIABLES, content: Content::Absent };
+    let files = vec![file("auth.json", auth), file("config.toml", config::text(task)?), variables_of_its_own];
     let (arguments, stdin) = arguments(task);
     let variables = vec![("CODEX_HOME", task.home.display().to_string())];
     Ok(Plan { files, arguments, stdin, variables })
@@ -77,6 +78,8 @@ fn arguments(task: &Task<'_>) -> (Vec<String>, Option<String>) {
 
 pub(super) const CATALOG: &[&str] = &["debug", "models", "--bundled"];
 const STANDARD_INPUT: &str = "-";
+/// codex sets what this file says over its environment: a former run could lead every later one past the shim.
+const VARIABLES: &str = ".env";
 /// In characters; above it codex itself ends with an error.
 const PROMPT_LIMIT: usize = 1_048_576;
 

@@ -47,7 +47,7 @@ fn is_ours(key: &str, system: bool) -> bool {
 }
 
 /// With the words that begin another deed of `codex exec`; an option's value that is such a word is written with `=`.
-const REFUSED: [&str; 22] = [
+const REFUSED: [&str; 23] = [
     "--",
     "--json",
     "--skip-git-repo-check",
@@ -56,6 +56,7 @@ const REFUSED: [&str; 22] = [
     "--approve-for-me",
     "--full-auto",
     "--dangerously-bypass-approvals-and-sandbox",
+    "--yolo",
     "--cd",
     "--worktree",
     "--profile",
@@ -120,6 +121,7 @@ mod tests {
             ("-C /tmp", "-C"),
             ("--profile x", "--profile"),
             ("--oss", "--oss"),
+            ("--yolo", "--yolo"),
             ("--ephemeral resume --last", "resume"),
             ("--", "--"),
             ("-V", "-V"),

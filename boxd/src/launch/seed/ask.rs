@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
@@ -15,7 +16,7 @@ use crate::sys::{self, Inherited};
 pub(super) enum AskFault {
     #[error("run {program}")]
     Run { program: String, source: io::Error },
-    #[error("it took longer than {} s", PATIENCE.as_secs())]
+    #[error("it took longer than {} s, or a signal came", PATIENCE.as_secs())]
     Late,
     #[error("it printed more than {0} bytes")]
     Long(u64),
@@ -37,15 +38,21 @@ pub(super) fn ask(mut command: Command, limit: u64, inherited: &Inherited) -> Re
 
 /// Reads to the end, or until there is too much of it or it takes too long.
 fn read(mut pipe: ChildStdout, limit: u64) -> io::Result<Result<Vec<u8>, AskFault>> {
-    let until = Instant::now() + PATIENCE;
+    let mut until = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     let mut chunk = vec![0; CHUNK];
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        let ready = poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], left)?;
-        if ready == 0 {
-            return Ok(Err(AskFault::Late));
+        match poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)], left) {
+            Ok(0) => return Ok(Err(AskFault::Late)),
+            Ok(_) => {}
+            // It may ask for the end of the run, which is heard only after this: but for one that is not, enough is left.
+            Err(Errno::EINTR) => {
+                until = until.min(Instant::now() + HURRY);
+                continue;
+            }
+            Err(fault) => return Err(fault.into()),
         }
         match pipe.read(&mut chunk)? {
             0 => return Ok(Ok(bytes)),
@@ -58,4 +65,6 @@ fn read(mut pipe: ChildStdout, limit: u64) -> io::Result<Result<Vec<u8>, AskFaul
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What is left of the patience once a signal has come.
+const HURRY: Duration = Duration::from_secs(1);
 const CHUNK: usize = 64 * 1024;

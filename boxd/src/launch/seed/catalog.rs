@@ -1,11 +1,10 @@
 //! The list of models that is built into the agent, written to a file: with it the agent asks nobody for one.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
 
 use box_spec::Agent;
-use serde::de::IgnoredAny;
+use serde::Deserialize;
 
 use super::ask::ask;
 use crate::agent;
@@ -31,24 +30,37 @@ pub(super) fn catalog(
     let version = found.version.as_deref().filter(|version| is_plain(version));
     let name = format!("models-{}.json", version.unwrap_or("unknown"));
     let standing = home.read(&name, LIMIT + 1)?;
-    if version.is_some() && standing.is_some_and(|bytes| is_object(&bytes)) {
+    if version.is_some() && standing.is_some_and(|bytes| is_catalog(&bytes)) {
         return Ok(Some(home.path().join(name)));
     }
     let mut command = Command::new(&found.program);
     command.args(&found.script).args(arguments).env_clear().envs(wanted.variables.iter());
     command.env("CODEX_HOME", home.path());
     let why = match ask(command, LIMIT, inherited) {
-        Ok(bytes) if is_object(&bytes) => return home.write(&name, &bytes).map(Some),
-        Ok(_) => "what it printed is no JSON object".to_owned(),
+        Ok(bytes) if is_catalog(&bytes) => return home.write(&name, &bytes).map(Some),
+        Ok(_) => "what it printed is no list of models".to_owned(),
         Err(fault) => say::chain(&fault),
     };
     say::line(&format!("WARNING: {agent} does not give its list of models: {why}"));
     Ok(None)
 }
 
-/// A JSON object that holds something.
-fn is_object(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<HashMap<String, IgnoredAny>>(bytes).is_ok_and(|object| !object.is_empty())
+/// What codex must find in the list, or it does not start.
+#[derive(Deserialize)]
+struct Catalog {
+    models: Vec<Model>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    slug: String,
+}
+
+/// Whether this is a list of models, and of one at least.
+fn is_catalog(bytes: &[u8]) -> bool {
+    let named =
+        |catalog: Catalog| !catalog.models.is_empty() && catalog.models.iter().all(|Model { slug }| !slug.is_empty());
+    serde_json::from_slice(bytes).is_ok_and(named)
 }
 
 /// Whether a version can be part of a file's name.
