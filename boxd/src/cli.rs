@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use box_spec::Agent;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::exit;
 
@@ -129,7 +129,10 @@ impl Cli {
         let arguments: Vec<OsString> = arguments.into_iter().collect();
         let read = match arguments.first().and_then(|name| agent_of(name)) {
             Some(agent) => Named::try_parse_from(arguments).map(|named| named.into_run(agent)),
-            None => Self::try_parse_from(arguments),
+            None => Self::try_parse_from(arguments.iter()).map_err(|told| match told.use_stderr() {
+                true => of_no_agent(&arguments).unwrap_or(told),
+                false => told,
+            }),
         };
         read.map_err(|told| {
             let code = if told.use_stderr() { exit::USAGE } else { 0 };
@@ -148,6 +151,15 @@ impl Named {
         }
         Cli { isolation: IsolateArguments { made, door: None, session: None }, deed: Deed::Run(Box::new(run)) }
     }
+}
+
+/// What is wrong where boxd is called `run-` and something, and what follows is no command either.
+fn of_no_agent(arguments: &[OsString]) -> Option<clap::Error> {
+    let name = Path::new(arguments.first()?).file_name()?.to_str()?;
+    let asked = name.strip_prefix("run-")?;
+    let text =
+        format!("boxd is called as {name:?}, and {asked:?} is no agent: call it run-pi, run-claude or run-codex");
+    Some(Cli::command().error(clap::error::ErrorKind::InvalidValue, text))
 }
 
 /// The agent of a program that is called run-claude, run-codex or run-pi.
@@ -207,6 +219,7 @@ mod tests {
         assert!(isolate && run.door.is_some() && run.agent_arguments == ["--model", "x"]);
         assert_eq!(read("run-pi --version").expect("good").1.agent_arguments, ["--version"]);
         assert!(read("run-pi --ro /r hi").is_none(), "an option of the box without a box");
+        assert!(read("run-gemini hi").is_none(), "no agent, and no command");
         assert!(read("run-pi -h").is_none() && read("run-pi -V").is_none());
     }
 }

@@ -24,6 +24,10 @@ pub(super) async fn report(wanted: &Wanted, mut held: Held, mut ended: Ended, st
     if wanted.output == Output::Text {
         ended.unprinted = print_answer(ended.answer.as_ref());
     }
+    // pi ends with 0 whatever happens, and the house takes no agent's word for a verdict.
+    if ended.agent_spoke && ended.exit_code == 0 && ended.answer.as_ref().is_some_and(|answer| answer.is_error) {
+        say::line(&"WARNING: the agent ended with 0, and what it said last is an error");
+    }
     let exit_code = match &ended.unprinted {
         Some(fault) => unprinted(ended.exit_code, fault),
         None => ended.exit_code,

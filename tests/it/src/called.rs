@@ -206,7 +206,7 @@ fn every_fake() -> Result<Vec<FakeAgents>> {
 
 /// Says its name and its arguments.
 fn fake(agent: Agent) -> Result<FakeAgents> {
-    let list = "[ \"$1\" != debug ] || { echo '{\"models\":[]}'; exit 0; }";
+    let list = "[ \"$1\" != debug ] || { echo '{\"models\":[{\"slug\":\"x\"}]}'; exit 0; }";
     FakeAgents::shell_as(agent, &format!("{list}\necho {agent} \"$@\""))
 }
 

@@ -21,6 +21,7 @@ mod slow;
 mod trust;
 mod attack2;
 mod attack3;
+mod attack4;
 mod wire;
 mod proof;
 mod crash;
@@ -57,6 +58,9 @@ fn main() -> ExitCode {
         attack3::handshake::CASES,
         attack3::session::CASES,
         attack3::accounts::CASES,
+        attack4::sessions::CASES,
+        attack4::poison::CASES,
+        attack4::turns::CASES,
         crash::disk::CASES,
         crash::verify::CASES,
         crash::kill::CASES,

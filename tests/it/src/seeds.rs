@@ -158,7 +158,7 @@ fn catalog_once() -> Result<()> {
     let house = house()?;
     let count = tempfile::NamedTempFile::new()?;
     let script = format!(
-        "if [ \"$1\" = debug ]; then echo \"$* $OPENAI_API_KEY\" >> {}; echo '{{\"models\":[]}}'; exit 0; fi; cat \"$CODEX_HOME/config.toml\"",
+        "if [ \"$1\" = debug ]; then echo \"$* $OPENAI_API_KEY\" >> {}; echo '{{\"models\":[{{\"slug\":\"x\"}}]}}'; exit 0; fi; cat \"$CODEX_HOME/config.toml\"",
         count.path().display()
     );
     let fakes = FakeAgents::shell_as(Agent::Codex, &script)?;
@@ -170,7 +170,10 @@ fn catalog_once() -> Result<()> {
         }
         let ran = launch.run(SOON)?.expect_code(0)?;
         ensure!(ran.text().contains(&file.display().to_string()), "{}", ran.text());
-        ensure!(std::fs::read_to_string(&file)? == "{\"models\":[]}\n", "the list is not what codex printed");
+        ensure!(
+            std::fs::read_to_string(&file)? == "{\"models\":[{\"slug\":\"x\"}]}\n",
+            "the list is not what codex printed"
+        );
     }
     let asked = std::fs::read_to_string(count.path())?;
     ensure!(asked == "debug models --bundled \n".repeat(3), "asked: {asked}");
@@ -180,8 +183,8 @@ fn catalog_once() -> Result<()> {
 fn catalog_broken() -> Result<()> {
     let house = house()?;
     for (what, told) in [
-        ("echo no json", "no JSON object"),
-        ("exit 3", "no JSON object"),
+        ("echo no json", "no list of models"),
+        ("exit 3", "no list of models"),
         ("head -c 17000000 /dev/zero", "more than 16777216 bytes"),
         ("sleep 60", "longer than 10 s"),
     ] {
@@ -338,7 +341,10 @@ pub(super) fn with_open_input(launch: &BoxRun, time: Duration) -> Result<String>
 
 /// A fake that gives a list of models when it is asked for one, as codex does.
 fn fake(agent: Agent, script: &str) -> Result<FakeAgents> {
-    FakeAgents::shell_as(agent, &format!("[ \"$1\" != debug ] || {{ echo '{{\"models\":[]}}'; exit 0; }}\n{script}"))
+    FakeAgents::shell_as(
+        agent,
+        &format!("[ \"$1\" != debug ] || {{ echo '{{\"models\":[{{\"slug\":\"x\"}}]}}'; exit 0; }}\n{script}"),
+    )
 }
 
 pub(super) fn launch(house: &House, agent: Agent) -> Result<BoxRun> {
