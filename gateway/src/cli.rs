@@ -6,6 +6,7 @@ pub mod ask;
 pub mod status;
 pub mod ready;
 pub mod runs;
+pub mod credential;
 pub mod ledger;
 
 /// What a command ends with; the number is the process's exit code (sysexits).

@@ -8,6 +8,7 @@ mod reader;
 mod raw;
 pub mod duration;
 mod convert;
+mod secrets;
 mod grants;
 
 use std::path::{Path, PathBuf};

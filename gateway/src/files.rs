@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,6 +29,48 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         return written;
     }
     sync_folder(folder)
+}
+
+/// Replaces a file that somebody else uses too: like [`write_private`], but mode and owner stay. Where they cannot,
+/// nothing is changed.
+pub fn replace_alike(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let old = deed("look at", path, fs::symlink_metadata(path))?;
+    let folder = folder_of(path);
+    let temporary = folder.join(temporary_name(path));
+    let written = write_new(&temporary, bytes)
+        .and_then(|()| deed("give its owner", &temporary, keep_owner(&temporary, &old)))
+        .and_then(|()| rename(&temporary, path));
+    if written.is_err() {
+        // As above: what is left is private.
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    sync_folder(folder)
+}
+
+fn keep_owner(path: &Path, old: &fs::Metadata) -> io::Result<()> {
+    let new = fs::symlink_metadata(path)?;
+    if new.uid() != old.uid() {
+        lchown(path, Some(old.uid()), None)?;
+    }
+    let group = if new.gid() == old.gid() { Ok(()) } else { lchown(path, None, Some(old.gid())) };
+    // A group that may do nothing with the file anyway is no reason to lose what was to be written.
+    if old.mode() & GROUP != 0 {
+        group?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(old.mode() & ALL_MODES))
+}
+
+/// Takes the lock of a file of mode 0600, made if need be, for as long as the value lives. `None`: another has it.
+pub fn lock_file(path: &Path) -> Result<Option<File>, FileError> {
+    let opened = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(PRIVATE_FILE)
+        .custom_flags(NO_LINKS)
+        .open(path);
+    try_lock(path, deed("open", path, opened)?)
 }
 
 /// Writes a new file of mode 0600 to the disk. Fails where something of that name is.
@@ -64,9 +106,12 @@ pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
 
 /// Locks a folder against other processes for as long as the value lives. `None`: another has it.
 pub fn lock_folder(path: &Path) -> Result<Option<File>, FileError> {
-    let folder = deed("open", path, File::open(path))?;
-    match folder.try_lock() {
-        Ok(()) => Ok(Some(folder)),
+    try_lock(path, deed("open", path, File::open(path))?)
+}
+
+fn try_lock(path: &Path, file: File) -> Result<Option<File>, FileError> {
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(source)) => deed("lock", path, Err(source)),
     }
@@ -121,6 +166,8 @@ fn deed<T>(deed: &'static str, path: &Path, done: io::Result<T>) -> Result<T, Fi
 
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_FOLDER: u32 = 0o700;
+const GROUP: u32 = 0o070;
+const ALL_MODES: u32 = 0o7777;
 const NO_LINKS: i32 = nix::fcntl::OFlag::O_NOFOLLOW.bits();
 const PATH_ONLY: i32 = nix::fcntl::OFlag::O_PATH.bits();
 
@@ -130,9 +177,12 @@ mod tests {
 
     use std::fs;
     use std::io::Write;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 
-    use super::{append_private, create_private_dir, read_limited, set_socket_mode, write_new, write_private};
+    use super::{
+        append_private, create_private_dir, lock_file, read_limited, replace_alike, set_socket_mode, write_new,
+        write_private,
+    };
 
     fn mode(path: &std::path::Path) -> u32 {
         fs::metadata(path).expect("a file").permissions().mode() & 0o7777
@@ -152,6 +202,33 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("a listing").count(), 2, "no temporary file is left");
         assert!(write_new(&path, b"three").is_err(), "a new file is new");
+    }
+
+    #[test]
+    fn a_file_of_anothers_is_replaced_with_its_mode_and_owner() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        fs::write(&path, "old").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("a mode");
+        let own = nix::unistd::geteuid();
+        let owner = if own.is_root() { 12_345 } else { own.as_raw() };
+        lchown(&path, Some(owner), None).expect("given away");
+        replace_alike(&path, b"new").expect("replaced");
+        assert_eq!(fs::read(&path).expect("read"), b"new");
+        assert_eq!((mode(&path), fs::metadata(&path).expect("a file").uid()), (0o640, owner));
+        assert_eq!(fs::read_dir(folder.path()).expect("a listing").count(), 1, "no temporary file is left");
+        assert!(replace_alike(&folder.path().join("missing"), b"x").is_err(), "there is nothing to be like");
+    }
+
+    #[test]
+    fn a_file_is_locked_for_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let held = lock_file(&path).expect("a lock");
+        assert!(held.is_some() && lock_file(&path).expect("asked").is_none());
+        assert_eq!(mode(&path), 0o600);
+        drop(held);
+        assert!(lock_file(&path).expect("asked").is_some());
     }
 
     #[test]

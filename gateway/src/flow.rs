@@ -218,6 +218,7 @@ async fn proceed(
         }
         Ruling::Relay(permit) => {
             caller.run().count_request();
+            inject::freshen(&house.vault, &house.refresher, &permit).await;
             let outbound = match inject::inject(&house.vault, permit) {
                 Ok(outbound) => outbound,
                 Err(told) => {

@@ -18,6 +18,7 @@ use crate::flow::relay::Upstreams;
 use crate::ledger::tail::TailFault;
 use crate::ledger::{Ledger, LedgerError, count};
 use crate::policy::Policy;
+use crate::refresh::Refresher;
 use crate::runs::{RecordFault, Runs};
 use crate::tls::{self, LeafConfigs};
 use crate::vault::{Vault, VaultFault};
@@ -28,6 +29,7 @@ pub struct House {
     pub runs: Runs,
     pub ledger: Ledger,
     pub vault: Vault,
+    pub refresher: Refresher,
     pub leaves: LeafConfigs,
     pub upstreams: Upstreams,
     pub limits: Limits,
@@ -95,17 +97,21 @@ impl House {
         for of in &boxes {
             doors.push(DoorListener::bind(&of.door)?);
         }
-        let upstreams = Upstreams::new(Dialer::new(&dial), tls::Upstreams::new(&ca), &limits);
+        let drain = Drain::default();
+        let (dialer, tls) = (Arc::new(Dialer::new(&dial)), Arc::new(tls::Upstreams::new(&ca)));
+        let refresher = Refresher::new(Arc::clone(&dialer), Arc::clone(&tls), ledger.clone(), drain.clone());
+        let upstreams = Upstreams::new(dialer, tls, &limits);
         let house = Self {
             policy,
             runs,
             ledger,
             vault,
+            refresher,
             fingerprint: ca.fingerprint(),
             ca_pem: ca.certificate_pem().to_owned(),
             leaves: LeafConfigs::new(ca, limits.leaf_cache),
             upstreams,
-            drain: Drain::default(),
+            drain,
             connections: Arc::new(Semaphore::new(limits.connections_total)),
             boxes: boxes.into_iter().map(|of| Arc::new(BoxHouse::new(of, &limits))).collect(),
             limits,

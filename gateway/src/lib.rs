@@ -12,6 +12,7 @@ pub mod policy;
 pub mod runs;
 pub mod ledger;
 pub mod vault;
+pub mod refresh;
 pub mod hops;
 pub mod websocket;
 pub mod dial;

@@ -39,6 +39,11 @@ enum Command {
         #[command(subcommand)]
         command: RunsCommand,
     },
+    /// List the credentials, or try whether they can be used
+    Credential {
+        #[command(subcommand)]
+        command: CredentialCommand,
+    },
     /// Read and verify the ledger
     Ledger(cli::ledger::Arguments),
 }
@@ -59,6 +64,19 @@ enum RunsCommand {
     Release {
         #[arg(value_name = "BOX")]
         box_id: BoxId,
+        #[command(flatten)]
+        house: Of,
+    },
+}
+
+#[derive(Subcommand)]
+enum CredentialCommand {
+    /// List the credentials: name, provider, kind, end, source, state; no value
+    List(Of),
+    /// Refresh a login that is due and say whether it, or every credential, can be used; asks no model
+    Test {
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
         #[command(flatten)]
         house: Of,
     },
@@ -91,6 +109,12 @@ fn main() -> ExitCode {
         }
         Command::Runs { command: RunsCommand::Release { box_id, house: Of { config } } } => {
             with_socket(&config, |socket| said(cli::runs::release(socket, &box_id)))
+        }
+        Command::Credential { command: CredentialCommand::List(Of { config }) } => {
+            with_socket(&config, |socket| said(cli::credential::list(socket).map(|text| (true, text))))
+        }
+        Command::Credential { command: CredentialCommand::Test { name, house: Of { config } } } => {
+            with_socket(&config, |socket| said(cli::credential::test(socket, name.as_deref())))
         }
         Command::Ledger(arguments) => cli::ledger::run(&arguments),
     }

@@ -99,10 +99,12 @@ async fn answer(house: &House, request: &Request<Incoming>) -> Response<Full<Byt
         (&Method::GET, "/livez") => reply(StatusCode::OK, &json!({ "live": true })),
         (&Method::GET, "/readyz") => ready(house),
         (&Method::GET, "/status") => reply(StatusCode::OK, &status(house)),
+        (&Method::POST, TEST) => test(house, None).await,
+        (&Method::POST, path) if path.starts_with(TEST_ONE) => test(house, Some(&path[TEST_ONE.len()..])).await,
         (&Method::POST, path) if path.starts_with(RELEASE) => release(house, &path[RELEASE.len()..]).await,
         (_, path) => reply(
             StatusCode::NOT_FOUND,
-            &json!({ "error": format!("there is no {path} here"), "known": ["GET /livez", "GET /readyz", "GET /status", "POST /runs/release/BOX"] }),
+            &json!({ "error": format!("there is no {path} here"), "known": ["GET /livez", "GET /readyz", "GET /status", "POST /runs/release/BOX", "POST /credentials/test", "POST /credentials/test/NAME"] }),
         ),
     }
 }
@@ -139,8 +141,44 @@ fn status(house: &House) -> Value {
 }
 
 fn secret(status: &SecretStatus) -> Value {
-    let state = status.outage.as_ref().map_or_else(|| "usable".to_owned(), |outage| format!("OUTAGE: {outage}"));
-    json!({ "name": status.name.as_str(), "provider": status.provider, "kind": status.kind, "state": state })
+    let SecretStatus { name, provider, kind, source, expires, outage, note } = status;
+    let state = match (outage, note) {
+        (Some(outage), _) => format!("OUTAGE: {outage}"),
+        (None, Some(note)) => format!("usable; {note}"),
+        (None, None) => "usable".to_owned(),
+    };
+    json!({
+        "name": name.as_str(), "provider": provider, "kind": kind, "source": source,
+        "expires": expires.map(|time| time.to_string()), "usable": outage.is_none(), "state": state,
+    })
+}
+
+/// Refreshes a login that is due, and says how every secret stands then, or the one of this name. Asks no model.
+async fn test(house: &House, name: Option<&str>) -> Response<Full<Bytes>> {
+    let chosen = |status: &SecretStatus| name.is_none_or(|name| status.name.as_str() == name);
+    let names: Vec<_> = house.vault.status().into_iter().filter(chosen).map(|status| status.name).collect();
+    if let (Some(name), []) = (name, &names[..]) {
+        return reply(StatusCode::NOT_FOUND, &json!({ "error": format!("there is no secret {name} in this house") }));
+    }
+    for login in names.iter().filter_map(|name| house.vault.login(name)) {
+        house.refresher.fresh(login, true).await;
+    }
+    let status = house.vault.status();
+    // Whoever tests wants a login that works now, not one that may be made to.
+    let told: Vec<Value> = status
+        .iter()
+        .filter(|status| chosen(status))
+        .map(|status| {
+            let mut told = secret(status);
+            if let (None, Err(outage)) = (&status.outage, house.vault.credential(&status.name)) {
+                told["usable"] = json!(false);
+                told["state"] = json!(format!("OUTAGE: {outage}"));
+            }
+            told
+        })
+        .collect();
+    let all = told.iter().all(|one| one["usable"] == true);
+    reply(if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &json!({ "secrets": told }))
 }
 
 async fn release(house: &House, name: &str) -> Response<Full<Bytes>> {
@@ -177,3 +215,5 @@ fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
 }
 
 const RELEASE: &str = "/runs/release/";
+const TEST: &str = "/credentials/test";
+const TEST_ONE: &str = "/credentials/test/";

@@ -1,6 +1,7 @@
 //! The vault: the real credentials, which exist in this process alone and are read when they are used.
 
 pub mod credential;
+pub mod login;
 pub mod source;
 pub mod token;
 
@@ -14,6 +15,7 @@ use box_spec::{CredentialKind, Provider};
 use jiff::{SignedDuration, Timestamp};
 
 pub use credential::{Credential, Role, SecretText};
+pub use login::{Login, LoginConfig, Trouble};
 pub use source::{Malformed, SourceFault};
 pub use token::AccountId;
 
@@ -39,6 +41,8 @@ pub enum Source {
     Env(String),
     /// A file, read again whenever it changed.
     File(PathBuf),
+    /// A login of an agent of the host, in its own folder; the house keeps it fresh.
+    Login(LoginConfig),
 }
 
 /// All secrets of the house.
@@ -58,6 +62,10 @@ pub enum Outage {
     File { name: SecretName, fault: SourceFault },
     #[error("secret {name} expired, or is about to, at {expires}")]
     Expired { name: SecretName, expires: Timestamp },
+    #[error("secret {name} expired at {expires}, and was not refreshed: {said}")]
+    Stale { name: SecretName, expires: Timestamp, said: String },
+    #[error("secret {name}: the login's chain is broken ({said}): log in again on the host ({command}), so that {} is new", .file.display())]
+    Broken { name: SecretName, said: String, command: &'static str, file: PathBuf },
     #[error("secret {name} is not configured")]
     Unknown { name: SecretName },
 }
@@ -76,7 +84,14 @@ pub struct SecretStatus {
     pub name: SecretName,
     pub provider: Provider,
     pub kind: CredentialKind,
+    /// Where it comes from: `env NAME`, `file PATH`, `login of claude in PATH`.
+    pub source: String,
+    /// When it ceases to be valid, as far as known.
+    pub expires: Option<Timestamp>,
+    /// Why it cannot be used, and no request would change that.
     pub outage: Option<Outage>,
+    /// What an operator should know although it can be used.
+    pub note: Option<String>,
 }
 
 #[derive(Debug)]
@@ -90,10 +105,11 @@ struct Entry {
 enum Held {
     Env { variable: String, credential: Option<Arc<Credential>> },
     File { path: PathBuf, last: Mutex<Option<(FileStamp, Arc<Credential>)>> },
+    Login(Arc<Login>),
 }
 
 /// Looks at a source as the vault will: what is in it must be a secret (of this role, where that is known),
-/// or not be there yet.
+/// or not be there yet. A login has a role always.
 pub fn check(source: &Source, role: Option<&Role>) -> Result<(), SourceFault> {
     let text = match source {
         Source::Env(variable) => source::from_env(variable, std::env::var_os(variable))?,
@@ -102,6 +118,10 @@ pub fn check(source: &Source, role: Option<&Role>) -> Result<(), SourceFault> {
             Err(SourceFault::Missing(_)) => None,
             Err(fault) => return Err(fault),
         },
+        Source::Login(config) => {
+            let open = |role: &Role| Login::open(SecretName::new(""), role.clone(), config.clone()).map(drop);
+            return role.map_or(Ok(()), open);
+        }
     };
     match (role, text) {
         (Some(role), Some(text)) => Credential::new(role, text).map(drop).map_err(|malformed| source.fault(malformed)),
@@ -132,17 +152,26 @@ impl Vault {
             Held::File { path, last } => {
                 entry.read_file(path, last).map_err(|fault| Outage::File { name: name.clone(), fault })?
             }
+            Held::Login(login) => login.credential().map_err(|fault| Outage::File { name: name.clone(), fault })?,
         };
-        in_time(credential.expires())?;
+        in_time(credential.expires()).map_err(|outage| entry.why(outage))?;
         Ok(credential)
     }
 
-    /// The kind of the first credential of a provider that can be used now.
+    /// The login behind a secret, if that is what it is.
+    #[must_use]
+    pub fn login(&self, name: &SecretName) -> Option<&Arc<Login>> {
+        match &self.entries.get(name)?.held {
+            Held::Login(login) => Some(login),
+            Held::Env { .. } | Held::File { .. } => None,
+        }
+    }
+
+    /// The kind of the first credential of a provider that can be used now, if need be after a refresh.
     #[must_use]
     pub fn available(&self, provider: Provider) -> Option<CredentialKind> {
         let usable = |name: &&SecretName| {
-            self.entries.get(*name).is_some_and(|entry| entry.role.provider == provider)
-                && self.credential(name).is_ok()
+            self.entries.get(*name).is_some_and(|entry| entry.role.provider == provider) && self.outage(name).is_none()
         };
         self.order.iter().find(usable).and_then(|name| self.entries.get(name)).map(|entry| entry.role.kind)
     }
@@ -151,22 +180,34 @@ impl Vault {
     #[must_use]
     pub fn status(&self) -> Vec<SecretStatus> {
         let one = |name: &SecretName| {
-            let Entry { role, expires: _, held: _ } = self.entries.get(name)?;
+            let entry = self.entries.get(name)?;
+            let Entry { role, expires, held } = entry;
             Some(SecretStatus {
                 name: name.clone(),
                 provider: role.provider,
                 kind: role.kind,
-                outage: self.credential(name).err(),
+                source: held.to_string(),
+                expires: expires.or_else(|| entry.told_end()),
+                outage: self.outage(name),
+                note: entry.note(),
             })
         };
         self.order.iter().filter_map(one).collect()
+    }
+
+    /// Why a secret cannot be used, where no refresh is to be tried first.
+    fn outage(&self, name: &SecretName) -> Option<Outage> {
+        let outage = self.credential(name).err()?;
+        let expired = matches!(outage, Outage::Expired { .. } | Outage::Stale { .. });
+        let refreshable = expired && self.login(name).is_some_and(|login| login.can_be_refreshed());
+        (!refreshable).then_some(outage)
     }
 
     fn open_with(secrets: Vec<SecretConfig>, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<VaultFault>> {
         let mut vault = Self { entries: BTreeMap::new(), order: Vec::new() };
         let mut faults = Vec::new();
         for SecretConfig { name, role, source, expires } in secrets {
-            match Entry::open(role, source, expires, &env) {
+            match Entry::open(&name, role, source, expires, &env) {
                 Ok(entry) => {
                     vault.order.push(name.clone());
                     vault.entries.insert(name, entry);
@@ -183,12 +224,14 @@ impl Source {
         match self {
             Self::Env(variable) => SourceFault::Env(variable.clone(), malformed),
             Self::File(path) => SourceFault::File(path.clone(), malformed),
+            Self::Login(config) => SourceFault::File(config.folder.clone(), malformed),
         }
     }
 }
 
 impl Entry {
     fn open(
+        name: &SecretName,
         role: Role,
         source: Source,
         expires: Option<Timestamp>,
@@ -208,8 +251,43 @@ impl Entry {
                 };
                 Held::File { path: path.clone(), last: Mutex::new(held) }
             }
+            Source::Login(config) => Held::Login(Arc::new(Login::open(name.clone(), role.clone(), config.clone())?)),
         };
         Ok(Self { role, expires, held })
+    }
+
+    /// Of a login that expired: what stands in the way of a refresh.
+    fn why(&self, outage: Outage) -> Outage {
+        let (Outage::Expired { name, expires }, Held::Login(login)) = (&outage, &self.held) else { return outage };
+        let name = name.clone();
+        match login.trouble() {
+            None => outage,
+            Some(Trouble::Later { said }) => Outage::Stale { name, expires: *expires, said },
+            Some(Trouble::Broken { said }) => {
+                Outage::Broken { name, said, command: login.command(), file: login.path().to_owned() }
+            }
+        }
+    }
+
+    /// When the credential says itself that it ends.
+    fn told_end(&self) -> Option<Timestamp> {
+        match &self.held {
+            Held::Env { variable: _, credential } => credential.as_ref()?.expires(),
+            Held::File { path, last } => self.read_file(path, last).ok()?.expires(),
+            Held::Login(login) => login.credential().ok()?.expires(),
+        }
+    }
+
+    fn note(&self) -> Option<String> {
+        let Held::Login(login) = &self.held else { return None };
+        match login.trouble() {
+            Some(Trouble::Broken { said }) => {
+                Some(format!("the login's chain is broken ({said}): log in again on the host ({})", login.command()))
+            }
+            Some(Trouble::Later { said }) => Some(format!("could not be refreshed yet: {said}")),
+            None if login.due(false).is_some() => Some("is refreshed with its next use".to_owned()),
+            None => None,
+        }
     }
 
     /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing.
@@ -235,6 +313,16 @@ impl Entry {
     }
 }
 
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env { variable, credential: _ } => write!(f, "env {variable}"),
+            Self::File { path, last: _ } => write!(f, "file {}", path.display()),
+            Self::Login(login) => write!(f, "login of {} in {}", login.config().agent, login.path().display()),
+        }
+    }
+}
+
 impl SecretName {
     #[must_use]
     pub fn new(name: &str) -> Self {
@@ -257,130 +345,5 @@ impl fmt::Display for SecretName {
 const EXPIRY_SKEW: SignedDuration = SignedDuration::from_secs(60);
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
-
-    use std::ffi::OsString;
-    use std::fs;
-    use std::path::Path;
-
-    use base64::Engine;
-    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-    use box_spec::{CredentialKind, Provider};
-    use jiff::{SignedDuration, Timestamp};
-
-    use super::{Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault};
-
-    fn secret(source: Source) -> Vec<SecretConfig> {
-        vec![SecretConfig {
-            name: SecretName::new("model"),
-            role: Role { provider: Provider::Anthropic, kind: CredentialKind::Login, account: None },
-            source,
-            expires: None,
-        }]
-    }
-
-    fn with_env(value: Option<&str>) -> Result<Vault, Vec<VaultFault>> {
-        let value = value.map(OsString::from);
-        Vault::open_with(secret(Source::Env("KEY".to_owned())), move |_| value.clone())
-    }
-
-    fn with_file(path: &Path) -> Result<Vault, Vec<VaultFault>> {
-        Vault::open(secret(Source::File(path.to_owned())))
-    }
-
-    fn value(vault: &Vault) -> Result<String, Outage> {
-        vault.credential(&SecretName::new("model")).map(|credential| credential.expose().to_owned())
-    }
-
-    #[test]
-    fn a_credential_is_not_used_in_its_last_minute() {
-        let after = |seconds| Timestamp::now() + SignedDuration::from_secs(seconds);
-        let ends =
-            [(3_600, true), (90, true), (30, false), (-1, false)].map(|(seconds, usable)| (after(seconds), usable));
-        for (expires, usable) in ends.into_iter().chain([(Timestamp::MIN, false), (Timestamp::MAX, true)]) {
-            let mut secrets = secret(Source::Env("KEY".to_owned()));
-            secrets[0].expires = Some(expires);
-            let vault = Vault::open_with(secrets, |_| Some("sk-real".into())).expect("opened");
-            assert_eq!(value(&vault).is_ok(), usable, "{expires}");
-            assert_eq!(vault.available(Provider::Anthropic).is_some(), usable, "{expires}");
-        }
-    }
-
-    #[test]
-    fn a_missing_secret_is_an_outage_and_a_malformed_one_a_fault() {
-        assert_eq!(value(&with_env(Some("sk-real\n")).expect("opened")).as_deref(), Ok("sk-real"));
-        for unset in [None, Some("")] {
-            let vault = with_env(unset).expect("opened");
-            assert!(matches!(value(&vault), Err(Outage::EnvUnset { .. })));
-            assert_eq!(vault.available(Provider::Anthropic), None);
-        }
-        let faults = with_env(Some("sk-\nreal")).expect_err("a fault");
-        assert_eq!(faults[0].fault, SourceFault::Env("KEY".to_owned(), Malformed::Inner));
-        assert_eq!(
-            faults[0].to_string(),
-            "secret model: the environment variable KEY holds a control character or a space inside the value"
-        );
-    }
-
-    #[test]
-    fn a_replaced_file_is_read_again_and_a_spoiled_one_gives_nothing() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("secret");
-        let vault = with_file(&path).expect("a missing file is no fault");
-        assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::Missing(_), .. })));
-        for text in ["sk-one\n", "sk-two\r\n", " sk-six\t"] {
-            crate::files::write_private(&path, text.as_bytes()).expect("written");
-            assert_eq!(value(&vault).as_deref(), Ok(text.trim()), "replaced");
-        }
-        // In place, of the same length, within the same tick of the clock.
-        fs::write(&path, " sk-ten\t").expect("written");
-        assert_eq!(value(&vault).as_deref(), Ok("sk-ten"));
-        assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::Login));
-        fs::write(&path, "").expect("written");
-        assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::Empty), .. })));
-        assert_eq!(vault.available(Provider::Anthropic), None);
-        assert!(vault.status()[0].outage.is_some());
-    }
-
-    #[test]
-    fn the_first_usable_secret_of_a_provider_is_its_credential() {
-        let key = SecretConfig {
-            name: SecretName::new("key"),
-            role: Role { provider: Provider::Anthropic, kind: CredentialKind::ApiKey, account: None },
-            ..secret(Source::Env("KEY".to_owned())).remove(0)
-        };
-        let mut both = secret(Source::Env("LOGIN".to_owned()));
-        both.push(key);
-        let vault =
-            Vault::open_with(both, |variable| (variable == "KEY").then(|| OsString::from("sk"))).expect("opened");
-        assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::ApiKey));
-        assert_eq!(vault.available(Provider::Openai), None);
-    }
-
-    #[test]
-    fn a_chatgpt_login_that_has_ended_or_names_no_account_is_an_outage() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("secret");
-        let mut secrets = secret(Source::File(path.clone()));
-        secrets[0].role.provider = Provider::OpenaiCodex;
-        let vault = Vault::open(secrets).expect("opened");
-        for (ends_in, usable) in [(3_600, true), (30, false), (-1, false)] {
-            let exp = (Timestamp::now() + SignedDuration::from_secs(ends_in)).as_second();
-            let claims = format!(r#"{{"exp":{exp},"https://api.openai.com/auth":{{"chatgpt_account_id":"a"}}}}"#);
-            let token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
-            crate::files::write_private(&path, token.as_bytes()).expect("written");
-            let told = value(&vault);
-            assert_eq!(told.is_ok(), usable, "{ends_in}: {told:?}");
-            assert!(usable || matches!(told, Err(Outage::Expired { .. })), "{told:?}");
-        }
-        crate::files::write_private(&path, b"opaque").expect("written");
-        assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::NoAccount), .. })));
-    }
-
-    #[test]
-    fn nothing_prints_a_value() {
-        let vault = with_env(Some("sk-real-9")).expect("opened");
-        assert!(!format!("{vault:?}").contains("sk-real-9"));
-    }
-}
+#[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
+mod tests;

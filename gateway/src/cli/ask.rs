@@ -21,9 +21,17 @@ pub enum AskFault {
 /// # Errors
 /// Nobody answers, or not in a form that can be read.
 pub fn ask(socket: &Path, method: &str, path: &str) -> Result<(bool, Value), AskFault> {
+    ask_patiently(socket, method, path, Duration::from_secs(10))
+}
+
+/// The same, of what may take so long.
+///
+/// # Errors
+/// As [`ask`].
+pub fn ask_patiently(socket: &Path, method: &str, path: &str, patience: Duration) -> Result<(bool, Value), AskFault> {
     let connect = |source| AskFault::Connect { path: socket.to_owned(), source };
     let mut stream = UnixStream::connect(socket).map_err(connect)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(connect)?;
+    stream.set_read_timeout(Some(patience)).map_err(connect)?;
     let request =
         format!("{method} {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(connect)?;

@@ -6,18 +6,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use box_spec::{Agent, BoxId, CredentialKind, Provider};
-use jiff::Timestamp;
+use box_spec::{Agent, BoxId, Provider};
 
 use crate::dial::DialConfig;
 use crate::ledger::{Settings, SyncMode};
 use crate::policy::Policy;
-use crate::vault::{self, AccountId, Role, SecretConfig, SecretName, Source};
 
 use super::faults::{Faults, Span};
 use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, RawSecret, Text};
 use super::reader::At;
-use super::{BoxConfig, Config, Places, duration, grants};
+use super::{BoxConfig, Config, Places, duration, grants, secrets};
 
 /// What the grants may name. Holds also what has faults of its own, so that one mistake is told once.
 #[derive(Debug, Default)]
@@ -48,7 +46,7 @@ pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Optio
     let ledger = convert_ledger(ledger, places.as_ref(), faults);
     let dial = convert_dial(dial, faults);
     let boxes = convert_boxes(boxes, defaults, base, &mut doors, faults);
-    let secrets = convert_secrets(secrets, base, faults);
+    let secrets = secrets::convert(secrets, base, faults);
     let policy = Policy::new(grants::convert(grants, base, &known, faults));
     let Places { state, operator_socket, ledger: _ } = places?;
     Some(Config { state, operator_socket, ledger: ledger?, limits, dial, boxes, secrets, policy })
@@ -153,73 +151,6 @@ fn convert_boxes(
     boxes
 }
 
-fn convert_secrets(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> Vec<SecretConfig> {
-    let mut names = BTreeSet::new();
-    let mut secrets = Vec::new();
-    for RawSecret { name, provider, kind, account_id, env, file, expires } in raw {
-        let name = name.and_then(|name| plain_name(name, faults));
-        let name = name.and_then(|name| unique(&mut names, name, "secret", faults));
-        let role = convert_role(provider, kind, account_id, faults);
-        let source = convert_source(env, file, role.as_ref(), base, faults);
-        let expires = expires.and_then(|expires| {
-            let read = expires.value.parse::<Timestamp>();
-            faults.take(&expires.span, read.map_err(|_| "`expires` must be a time as in \"2026-12-31T23:59:59Z\""))
-        });
-        if let (Some(name), Some(role), Some(source)) = (name, role, source) {
-            secrets.push(SecretConfig { name: SecretName::new(&name.value), role, source, expires });
-        }
-    }
-    secrets
-}
-
-/// Whose secret it is, and what its provider takes.
-fn convert_role(provider: Text, kind: Text, account: Text, faults: &mut Faults) -> Option<Role> {
-    let provider = provider.and_then(|provider| served(&provider, faults));
-    let kind_place = span_of(&kind);
-    let kind = kind.and_then(|kind| credential_kind(&kind, faults));
-    let account_place = span_of(&account);
-    let given = account.is_some();
-    let account = account.and_then(|account| faults.take(&account.span, AccountId::parse(&account.value)));
-    let is_sound = given == account.is_some();
-    let role = Role { provider: provider?, kind: kind?, account };
-    match (role.provider, role.kind) {
-        (Provider::Openai, CredentialKind::Login) => faults
-            .add(kind_place, "openai takes an \"api-key\"; a ChatGPT login is a secret of provider \"openai-codex\""),
-        (Provider::OpenaiCodex, CredentialKind::ApiKey) => {
-            faults.add(kind_place, "openai-codex takes a \"login\"; an API key is a secret of provider \"openai\"");
-        }
-        (Provider::Anthropic, _)
-        | (Provider::Openai, CredentialKind::ApiKey)
-        | (Provider::OpenaiCodex, CredentialKind::Login) => {}
-    }
-    if given && role.provider != Provider::OpenaiCodex {
-        faults.add(account_place, "`account_id` is only for a login of provider \"openai-codex\"");
-    }
-    // Without the account that was meant, its text would be blamed for naming none.
-    is_sound.then_some(role)
-}
-
-/// Exactly one source; what is in it now must be a secret, or not be there yet.
-fn convert_source(env: Text, file: Text, role: Option<&Role>, base: &Path, faults: &mut Faults) -> Option<Source> {
-    let (source, place) = match (env, file) {
-        (Some(env), None) => (Source::Env(env.value), env.span),
-        (None, Some(file)) => (Source::File(base.join(file.value)), file.span),
-        (None, None) => return None,
-        (Some(_), Some(file)) => {
-            faults.add(file.span, "[[secret]] has two sources: keep `env` or `file`");
-            return None;
-        }
-    };
-    if let Source::Env(variable) = &source
-        && (variable.is_empty() || variable.contains(['=', '\0']))
-    {
-        faults.add(place, "`env` in [[secret]] must be the name of an environment variable, not a value");
-        return None;
-    }
-    faults.take(&place, vault::check(&source, role))?;
-    Some(source)
-}
-
 /// A provider that this house serves.
 pub(super) fn served(provider: &At<String>, faults: &mut Faults) -> Option<Provider> {
     let known = provider_named(&provider.value);
@@ -256,20 +187,6 @@ fn provider_named(name: &str) -> Option<Provider> {
     Provider::ALL.into_iter().find(|provider| provider.as_str() == name)
 }
 
-fn credential_kind(kind: &At<String>, faults: &mut Faults) -> Option<CredentialKind> {
-    match kind.value.as_str() {
-        "login" => Some(CredentialKind::Login),
-        "api-key" => Some(CredentialKind::ApiKey),
-        _ => {
-            faults.add(
-                kind.span.clone(),
-                "`kind` in [[secret]] must be \"login\" (a subscription's token) or \"api-key\"",
-            );
-            None
-        }
-    }
-}
-
 fn run_ceiling(ceiling: Text, faults: &mut Faults) -> Option<Duration> {
     wait("ceiling", ceiling, Duration::from_secs(1), LONGEST_CEILING, faults)
 }
@@ -287,7 +204,7 @@ fn wait(key: &str, given: Text, shortest: Duration, longest: Duration, faults: &
     None
 }
 
-fn span_of(text: &Text) -> Span {
+pub(super) fn span_of(text: &Text) -> Span {
     text.as_ref().map_or(0..0, |at| at.span.clone())
 }
 

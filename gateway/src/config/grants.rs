@@ -56,11 +56,8 @@ fn convert_one(
     grant.websocket = convert_websocket(websocket.as_ref(), preset.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.provider);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
-    grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, faults));
-    grant.upstream_ca = upstream_ca.and_then(|file| {
-        let roots = UpstreamCa::read(&base.join(&file.value));
-        faults.take(&file.span, roots.map_err(|fault| whole(&fault)))
-    });
+    grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, "unsafe_dial", faults));
+    grant.upstream_ca = upstream_ca.and_then(|file| roots(&file, base, faults));
     grant.keeps_credentials = unsafe_keep_credentials.is_some_and(|keep| keep.value);
     name.map(|_| grant)
 }
@@ -248,9 +245,17 @@ fn known_secret(secret: At<String>, known: &Known, faults: &mut Faults) -> Optio
     }
 }
 
-fn dial_address(dial: &At<String>, faults: &mut Faults) -> Option<SocketAddr> {
+pub(super) fn dial_address(dial: &At<String>, key: &str, faults: &mut Faults) -> Option<SocketAddr> {
     let address = dial.value.parse::<SocketAddr>().ok().filter(|address| address.port() != 0);
-    faults.take(&dial.span, address.ok_or("`unsafe_dial` must be an address with its port: \"127.0.0.1:8443\""))
+    faults.take(
+        &dial.span,
+        address.ok_or_else(|| format!("`{key}` must be an address with its port: \"127.0.0.1:8443\"")),
+    )
+}
+
+pub(super) fn roots(file: &At<String>, base: &Path, faults: &mut Faults) -> Option<UpstreamCa> {
+    let roots = UpstreamCa::read(&base.join(&file.value));
+    faults.take(&file.span, roots.map_err(|fault| whole(&fault)))
 }
 
 /// An error and what caused it, in one line.

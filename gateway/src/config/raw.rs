@@ -60,6 +60,16 @@ pub(super) struct RawSecret {
     pub(super) env: Text,
     pub(super) file: Text,
     pub(super) expires: Text,
+    pub(super) login: RawLogin,
+}
+
+/// The keys of a secret that is a login of the host.
+#[derive(Debug)]
+pub(super) struct RawLogin {
+    pub(super) folder: Text,
+    pub(super) login_of: Text,
+    pub(super) unsafe_refresh_dial: Text,
+    pub(super) refresh_ca: Text,
 }
 
 #[derive(Debug)]
@@ -169,7 +179,7 @@ fn read_secret(mut section: Section<'_>, faults: &mut Faults) -> RawSecret {
     for key in ["name", "provider", "kind"] {
         section.need(&[key], faults);
     }
-    section.need(&["env", "file"], faults);
+    section.need(&["env", "file", "folder"], faults);
     let raw = RawSecret {
         name: section.text("name", faults),
         provider: section.text("provider", faults),
@@ -178,6 +188,12 @@ fn read_secret(mut section: Section<'_>, faults: &mut Faults) -> RawSecret {
         env: section.text("env", faults),
         file: section.text("file", faults),
         expires: section.text("expires", faults),
+        login: RawLogin {
+            folder: section.text("folder", faults),
+            login_of: section.text("login_of", faults),
+            unsafe_refresh_dial: section.text("unsafe_refresh_dial", faults),
+            refresh_ca: section.text("refresh_ca", faults),
+        },
     };
     section.finish(faults);
     raw

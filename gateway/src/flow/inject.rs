@@ -14,6 +14,7 @@ use crate::hops;
 use crate::host::Target;
 use crate::policy::escapes::{Piece, pieces};
 use crate::policy::{Grant, Scheme, carriers};
+use crate::refresh::Refresher;
 use crate::refusal::{Reason, Refusal, Told};
 use crate::vault::Vault;
 use crate::websocket::{Asked, Handshake};
@@ -61,6 +62,13 @@ impl Outbound {
     #[must_use]
     pub fn into_head(self) -> (Parts, Option<Handshake>) {
         (self.head, self.handshake)
+    }
+}
+
+/// Sees to it that a login is fresh, where the permit's secret is one and is due: requests wait for one refresh together.
+pub async fn freshen(vault: &Vault, refresher: &Refresher, permit: &Permit) {
+    if let Some(login) = permit.secret().and_then(|name| vault.login(name)) {
+        refresher.fresh(login, false).await;
     }
 }
 

@@ -16,6 +16,7 @@ use crate::host::Target;
 use crate::ledger::{Entry, Kind, Ruling as Word, Verdict};
 use crate::policy::{Ask, Found, Grant, LocalRoute, NormalPath, Policy, Scheme, local_route};
 use crate::refusal::{Reason, Refusal, Told};
+use crate::vault::SecretName;
 
 /// Proof that a box may open a connection toward a target. What goes through it is judged again.
 #[derive(Debug)]
@@ -62,6 +63,12 @@ impl Pass {
 }
 
 impl Permit {
+    /// The secret that its grant puts in.
+    #[must_use]
+    pub fn secret(&self) -> Option<&SecretName> {
+        self.grant.secret.as_ref()
+    }
+
     /// Takes the permit apart, to be made into what is sent. Only a permit that the ledger let out gets here.
     #[must_use]
     pub fn into_parts(self) -> (Caller, Target, Scheme, Arc<Grant>, Parts) {

@@ -32,8 +32,8 @@ pub use session::Switched;
 
 /// What all relays share: how to reach upstreams, and the connections kept to them.
 pub struct Upstreams {
-    dialer: Dialer,
-    tls: UpstreamTls,
+    dialer: Arc<Dialer>,
+    tls: Arc<UpstreamTls>,
     pool: Pool,
     head_deadline: Duration,
     tls_deadline: Duration,
@@ -58,7 +58,7 @@ pub struct Arrived {
 
 impl Upstreams {
     #[must_use]
-    pub fn new(dialer: Dialer, tls: UpstreamTls, limits: &Limits) -> Self {
+    pub fn new(dialer: Arc<Dialer>, tls: Arc<UpstreamTls>, limits: &Limits) -> Self {
         Self {
             dialer,
             tls,

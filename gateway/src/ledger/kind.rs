@@ -9,6 +9,8 @@ pub enum Kind {
     Request,
     /// A request that the gateway answered by itself (refresh attempts, telemetry).
     Answered,
+    /// The house asks a provider for fresh tokens of a login.
+    Refresh,
     Refused,
     Claim,
     Attested,
@@ -48,6 +50,7 @@ impl Kind {
             Self::Tunnel => "tunnel",
             Self::Request => "request",
             Self::Answered => "answered",
+            Self::Refresh => "refresh",
             Self::Refused => "refused",
             Self::Claim => "claim",
             Self::Attested => "attested",

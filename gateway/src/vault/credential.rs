@@ -45,6 +45,12 @@ impl Credential {
         Ok(Self { role, value, expires })
     }
 
+    /// The same, with the end that its file tells.
+    pub(super) fn ending(mut self, expires: Option<Timestamp>) -> Self {
+        self.expires = expires.or(self.expires);
+        self
+    }
+
     #[must_use]
     pub const fn provider(&self) -> Provider {
         self.role.provider
@@ -104,6 +110,12 @@ impl SecretText {
     /// Takes text that [`super::source`] has checked.
     pub(super) const fn new(text: Zeroizing<String>) -> Self {
         Self(text)
+    }
+
+    /// As if [`super::source`] had checked it.
+    #[cfg(test)]
+    pub(crate) fn for_test(text: &str) -> Self {
+        Self(Zeroizing::new(text.to_owned()))
     }
 
     #[must_use]

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use zeroize::Zeroizing;
 
 use super::credential::SecretText;
+use super::login::LoginFault;
 
 /// Why a source gives no secret.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -23,6 +24,10 @@ pub enum SourceFault {
     File(PathBuf, Malformed),
     #[error("the environment variable {0} {1}")]
     Env(String, Malformed),
+    #[error("{} {}", .0.display(), .1)]
+    Login(PathBuf, LoginFault),
+    #[error("{} cannot be replaced ({}): a refreshed login could not be kept", .0.display(), .1)]
+    Unwritable(PathBuf, ErrorKind),
 }
 
 /// What is wrong with a text that should be a secret.
@@ -40,6 +45,8 @@ pub enum Malformed {
     Inner,
     #[error("holds a byte that is no ASCII")]
     NotAscii,
+    #[error("is no UTF-8")]
+    NotUtf8,
     #[error("holds a token that names no ChatGPT account: give this [[secret]] its `account_id`")]
     NoAccount,
 }
@@ -97,6 +104,24 @@ pub(super) fn stamp(path: &Path) -> Result<FileStamp, SourceFault> {
 
 /// Reads a file through one descriptor, so that stamp and text belong together.
 pub(super) fn read(path: &Path) -> Result<Reading, SourceFault> {
+    let (bytes, stamp) = bytes(path)?;
+    let text = parse(&bytes).map_err(|malformed| SourceFault::File(path.to_owned(), malformed))?;
+    Ok(Reading { text, stamp })
+}
+
+/// Reads a file as text of any form.
+pub(super) fn read_text(path: &Path) -> Result<Zeroizing<String>, SourceFault> {
+    let (bytes, _) = bytes(path)?;
+    let fails = |malformed| SourceFault::File(path.to_owned(), malformed);
+    if bytes.len() > LONGEST_SECRET {
+        return Err(fails(Malformed::TooLong));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| fails(Malformed::NotUtf8))?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// One byte more than a secret may have tells that it is too long.
+fn bytes(path: &Path) -> Result<(Zeroizing<Vec<u8>>, FileStamp), SourceFault> {
     let fails = |malformed| SourceFault::File(path.to_owned(), malformed);
     // Looked at before it is opened: opening a pipe would wait for its writer.
     let before = path.metadata().map_err(|error| io_fault(path, error.kind()))?;
@@ -110,12 +135,11 @@ pub(super) fn read(path: &Path) -> Result<Reading, SourceFault> {
     }
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_SECRET + 1));
     file.take(LONGEST_SECRET as u64 + 1).read_to_end(&mut bytes).map_err(|error| io_fault(path, error.kind()))?;
-    let text = parse(&bytes).map_err(fails)?;
-    Ok(Reading { text, stamp: FileStamp::of(&metadata) })
+    Ok((bytes, FileStamp::of(&metadata)))
 }
 
 /// One line of visible ASCII. One newline at the end and blanks around are an editor's and do not belong to it.
-fn parse(bytes: &[u8]) -> Result<SecretText, Malformed> {
+pub(super) fn parse(bytes: &[u8]) -> Result<SecretText, Malformed> {
     if bytes.len() > LONGEST_SECRET {
         return Err(Malformed::TooLong);
     }
@@ -133,7 +157,7 @@ fn parse(bytes: &[u8]) -> Result<SecretText, Malformed> {
     String::from_utf8(value.to_vec()).map(|text| SecretText::new(Zeroizing::new(text))).map_err(|_| Malformed::NotAscii)
 }
 
-fn io_fault(path: &Path, kind: ErrorKind) -> SourceFault {
+pub(super) fn io_fault(path: &Path, kind: ErrorKind) -> SourceFault {
     match kind {
         ErrorKind::NotFound => SourceFault::Missing(path.to_owned()),
         kind => SourceFault::Unreadable(path.to_owned(), kind),

@@ -15,6 +15,7 @@ mod claude;
 mod mcp;
 mod known;
 mod codex;
+mod logins;
 mod house;
 mod matrix;
 mod slow;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         mcp::CASES,
         known::CASES,
         codex::CASES,
+        logins::CASES,
         house::CASES,
         proof::CASES,
         trust::CASES,

@@ -1,5 +1,7 @@
 //! What is answered about accounts and tokens, besides the models.
 
+use std::collections::VecDeque;
+
 use serde_json::{Value, json};
 
 use crate::real::Real;
@@ -10,6 +12,33 @@ pub(crate) fn list(real: &[Real]) -> Value {
         json!({"id": id, "workspace_backend_origin": "https://chatgpt.com", "account_routing_override": "NO_CONSTRAINT", "plan_type": "pro"})
     });
     json!({ "accounts": accounts.collect::<Vec<_>>() })
+}
+
+/// Refresh tokens that are good once each, as the providers' are.
+pub(crate) struct Chain {
+    good: String,
+    fresh: VecDeque<Real>,
+    given: usize,
+}
+
+impl Chain {
+    pub(crate) fn new(first: &str, fresh: Vec<Real>) -> Self {
+        Self { good: first.to_owned(), fresh: fresh.into(), given: 0 }
+    }
+
+    /// The next credential and the next refresh token for the one that is good now; any other is refused.
+    pub(crate) fn turn(&mut self, body: &[u8]) -> (u16, Value) {
+        let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+        if asked["grant_type"] != "refresh_token" || asked["refresh_token"] != self.good.as_str() {
+            return token(None);
+        }
+        let Some(real) = self.fresh.pop_front() else { return token(None) };
+        self.given += 1;
+        self.good = format!("rt-stand-in-{}", self.given);
+        let (status, mut told) = token(Some(&real));
+        told["refresh_token"] = json!(self.good);
+        (status, told)
+    }
 }
 
 /// The answer to an attempt to refresh: refused, or this credential.

@@ -62,7 +62,10 @@ impl Reply<'_> {
         let path = self.head.path.split('?').next().unwrap_or_default();
         let post = self.head.method == "POST";
         if post && path.ends_with("/oauth/token") {
-            let (status, body) = account::token(self.shared.live(|live| live.refresh.clone()).as_ref());
+            let (status, body) = self.shared.live(|live| match &mut live.chain {
+                Some(chain) => chain.turn(self.body),
+                None => account::token(live.refresh.as_ref()),
+            });
             return self.json(status, &body.to_string()).await;
         }
         if !self.real {

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use rustls::ServerConfig;
 use tokio::runtime::Runtime;
 
+use crate::account::Chain;
 use crate::certs;
 use crate::model::Answer;
 use crate::options::{Expect, Options};
@@ -45,6 +46,8 @@ pub(crate) struct Live {
     pub(crate) websocket: bool,
     /// What an attempt to refresh gets; nothing is a refusal.
     pub(crate) refresh: Option<Real>,
+    /// Comes before that.
+    pub(crate) chain: Option<Chain>,
     pub(crate) expect: Expect,
     pub(crate) idle_close: Option<Duration>,
 }
@@ -64,6 +67,7 @@ impl StandIn {
             memory: Memory::default(),
             websocket: options.websocket,
             refresh: None,
+            chain: None,
             expect: options.expect,
             idle_close: options.idle_close,
         };
@@ -159,6 +163,12 @@ impl StandIn {
     /// What an attempt to refresh a login gets from now on; nothing is a refusal.
     pub fn refresh(&self, fresh: Option<Real>) {
         self.shared.live(|live| live.refresh = fresh);
+    }
+
+    /// From now on a refresh token is good once: `first` for the first of these credentials and the next refresh token
+    /// (`rt-stand-in-1` and so on), that for the second; any other token is refused with `invalid_grant`.
+    pub fn chain(&self, first: &str, fresh: Vec<Real>) {
+        self.shared.live(|live| live.chain = Some(Chain::new(first, fresh)));
     }
 
     pub fn expect(&self, expect: Expect) {

@@ -1,0 +1,167 @@
+//! `[[secret]]`: whose it is, and the one source that it comes from.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use box_spec::{Agent, CredentialKind, Provider};
+use jiff::Timestamp;
+
+use crate::vault::{self, AccountId, LoginConfig, Role, SecretConfig, SecretName, Source};
+
+use super::convert::{plain_name, served, span_of, unique};
+use super::faults::{Faults, Span};
+use super::grants;
+use super::raw::{RawLogin, RawSecret, Text};
+use super::reader::At;
+
+/// All that is well; the rest are faults.
+pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> Vec<SecretConfig> {
+    let mut names = BTreeSet::new();
+    let mut secrets = Vec::new();
+    for RawSecret { name, provider, kind, account_id, env, file, expires, login } in raw {
+        let name = name.and_then(|name| plain_name(name, faults));
+        let name = name.and_then(|name| unique(&mut names, name, "secret", faults));
+        let role = convert_role(provider, kind, account_id, faults);
+        let is_login = login.folder.is_some();
+        let source = convert_source(env, file, login, role.as_ref(), base, faults);
+        let expires = expires.and_then(|expires| {
+            if is_login {
+                faults
+                    .add(expires.span, "`expires` cannot stand beside `folder`: a login tells by itself when it ends");
+                return None;
+            }
+            let read = expires.value.parse::<Timestamp>();
+            faults.take(&expires.span, read.map_err(|_| "`expires` must be a time as in \"2026-12-31T23:59:59Z\""))
+        });
+        if let (Some(name), Some(role), Some(source)) = (name, role, source) {
+            secrets.push(SecretConfig { name: SecretName::new(&name.value), role, source, expires });
+        }
+    }
+    secrets
+}
+
+/// Whose secret it is, and what its provider takes.
+fn convert_role(provider: Text, kind: Text, account: Text, faults: &mut Faults) -> Option<Role> {
+    let provider = provider.and_then(|provider| served(&provider, faults));
+    let kind_place = span_of(&kind);
+    let kind = kind.and_then(|kind| credential_kind(&kind, faults));
+    let account_place = span_of(&account);
+    let given = account.is_some();
+    let account = account.and_then(|account| faults.take(&account.span, AccountId::parse(&account.value)));
+    let is_sound = given == account.is_some();
+    let role = Role { provider: provider?, kind: kind?, account };
+    match (role.provider, role.kind) {
+        (Provider::Openai, CredentialKind::Login) => faults
+            .add(kind_place, "openai takes an \"api-key\"; a ChatGPT login is a secret of provider \"openai-codex\""),
+        (Provider::OpenaiCodex, CredentialKind::ApiKey) => {
+            faults.add(kind_place, "openai-codex takes a \"login\"; an API key is a secret of provider \"openai\"");
+        }
+        (Provider::Anthropic, _)
+        | (Provider::Openai, CredentialKind::ApiKey)
+        | (Provider::OpenaiCodex, CredentialKind::Login) => {}
+    }
+    if given && role.provider != Provider::OpenaiCodex {
+        faults.add(account_place, "`account_id` is only for a login of provider \"openai-codex\"");
+    }
+    // Without the account that was meant, its text would be blamed for naming none.
+    is_sound.then_some(role)
+}
+
+/// Exactly one source; what is in it now must be a secret, or not be there yet.
+fn convert_source(
+    env: Text,
+    file: Text,
+    login: RawLogin,
+    role: Option<&Role>,
+    base: &Path,
+    faults: &mut Faults,
+) -> Option<Source> {
+    let places: Vec<Span> = [&env, &file, &login.folder].into_iter().flatten().map(|at| at.span.clone()).collect();
+    if let [_, second, ..] = &places[..] {
+        faults.add(second.clone(), "[[secret]] has two sources: keep one of `env`, `file` and `folder`");
+        return None;
+    }
+    let place = places.into_iter().next()?;
+    let source = match (env, file) {
+        (Some(env), _) => Source::Env(env.value),
+        (_, Some(file)) => Source::File(base.join(file.value)),
+        (None, None) => return convert_login(login, role, base, faults),
+    };
+    for (key, stray) in login.stray() {
+        faults.add(stray, format!("`{key}` in [[secret]] goes with `folder` alone"));
+    }
+    if let Source::Env(variable) = &source
+        && (variable.is_empty() || variable.contains(['=', '\0']))
+    {
+        faults.add(place, "`env` in [[secret]] must be the name of an environment variable, not a value");
+        return None;
+    }
+    faults.take(&place, vault::check(&source, role))?;
+    Some(source)
+}
+
+/// A login of an agent of the host: whose it is must fit, and what is in its folder now.
+fn convert_login(login: RawLogin, role: Option<&Role>, base: &Path, faults: &mut Faults) -> Option<Source> {
+    let RawLogin { folder, login_of, unsafe_refresh_dial, refresh_ca } = login;
+    let folder = folder?;
+    let Some(of) = login_of else {
+        faults.add(folder.span, "`folder` in [[secret]] needs `login_of`: \"claude\", \"codex\" or \"pi\"");
+        return None;
+    };
+    let agent = faults.take(&of.span, of.value.parse::<Agent>())?;
+    let dial = unsafe_refresh_dial.map(|dial| grants::dial_address(&dial, "unsafe_refresh_dial", faults));
+    let ca = refresh_ca.map(|file| grants::roots(&file, base, faults));
+    let role = role?;
+    if role.kind != CredentialKind::Login || !LoginConfig::fits(agent, role.provider) {
+        let said = match agent {
+            Agent::Claude => "a login of claude has `provider = \"anthropic\"` and `kind = \"login\"`",
+            Agent::Codex => "a login of codex has `provider = \"openai-codex\"` and `kind = \"login\"`",
+            Agent::Pi => "a login of pi has `provider = \"anthropic\"` or \"openai-codex\", and `kind = \"login\"`",
+        };
+        faults.add(of.span, said);
+        return None;
+    }
+    let config = LoginConfig {
+        agent,
+        folder: base.join(&folder.value),
+        // One that was given and has a fault leaves no login that could ask elsewhere.
+        unsafe_refresh_dial: dial.map_or(Some(None), |dial| dial.map(Some))?,
+        refresh_ca: ca.map_or(Some(None), |ca| ca.map(Some))?,
+    };
+    if config.folder.is_file() {
+        faults.add(
+            folder.span,
+            "`folder` must be the folder that holds the login, not the file itself: what is refreshed is renamed into it",
+        );
+        return None;
+    }
+    let source = Source::Login(config);
+    faults.take(&folder.span, vault::check(&source, Some(role)))?;
+    Some(source)
+}
+
+impl RawLogin {
+    /// Keys that say nothing without `folder`.
+    fn stray(&self) -> impl Iterator<Item = (&'static str, Span)> {
+        let keys = [
+            ("login_of", &self.login_of),
+            ("unsafe_refresh_dial", &self.unsafe_refresh_dial),
+            ("refresh_ca", &self.refresh_ca),
+        ];
+        keys.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?.span.clone())))
+    }
+}
+
+fn credential_kind(kind: &At<String>, faults: &mut Faults) -> Option<CredentialKind> {
+    match kind.value.as_str() {
+        "login" => Some(CredentialKind::Login),
+        "api-key" => Some(CredentialKind::ApiKey),
+        _ => {
+            faults.add(
+                kind.span.clone(),
+                "`kind` in [[secret]] must be \"login\" (a subscription's token) or \"api-key\"",
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The vault against variables, files and logins that come, change and end.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use box_spec::{CredentialKind, Provider};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault};
+
+fn secret(source: Source) -> Vec<SecretConfig> {
+    vec![SecretConfig {
+        name: SecretName::new("model"),
+        role: Role { provider: Provider::Anthropic, kind: CredentialKind::Login, account: None },
+        source,
+        expires: None,
+    }]
+}
+
+fn with_env(value: Option<&str>) -> Result<Vault, Vec<VaultFault>> {
+    let value = value.map(OsString::from);
+    Vault::open_with(secret(Source::Env("KEY".to_owned())), move |_| value.clone())
+}
+
+fn with_file(path: &Path) -> Result<Vault, Vec<VaultFault>> {
+    Vault::open(secret(Source::File(path.to_owned())))
+}
+
+fn value(vault: &Vault) -> Result<String, Outage> {
+    vault.credential(&SecretName::new("model")).map(|credential| credential.expose().to_owned())
+}
+
+#[test]
+fn a_credential_is_not_used_in_its_last_minute() {
+    let after = |seconds| Timestamp::now() + SignedDuration::from_secs(seconds);
+    let ends = [(3_600, true), (90, true), (30, false), (-1, false)].map(|(seconds, usable)| (after(seconds), usable));
+    for (expires, usable) in ends.into_iter().chain([(Timestamp::MIN, false), (Timestamp::MAX, true)]) {
+        let mut secrets = secret(Source::Env("KEY".to_owned()));
+        secrets[0].expires = Some(expires);
+        let vault = Vault::open_with(secrets, |_| Some("sk-real".into())).expect("opened");
+        assert_eq!(value(&vault).is_ok(), usable, "{expires}");
+        assert_eq!(vault.available(Provider::Anthropic).is_some(), usable, "{expires}");
+    }
+}
+
+#[test]
+fn a_missing_secret_is_an_outage_and_a_malformed_one_a_fault() {
+    assert_eq!(value(&with_env(Some("sk-real\n")).expect("opened")).as_deref(), Ok("sk-real"));
+    for unset in [None, Some("")] {
+        let vault = with_env(unset).expect("opened");
+        assert!(matches!(value(&vault), Err(Outage::EnvUnset { .. })));
+        assert_eq!(vault.available(Provider::Anthropic), None);
+    }
+    let faults = with_env(Some("sk-\nreal")).expect_err("a fault");
+    assert_eq!(faults[0].fault, SourceFault::Env("KEY".to_owned(), Malformed::Inner));
+    assert_eq!(
+        faults[0].to_string(),
+        "secret model: the environment variable KEY holds a control character or a space inside the value"
+    );
+}
+
+#[test]
+fn a_replaced_file_is_read_again_and_a_spoiled_one_gives_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("secret");
+    let vault = with_file(&path).expect("a missing file is no fault");
+    assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::Missing(_), .. })));
+    for text in ["sk-one\n", "sk-two\r\n", " sk-six\t"] {
+        crate::files::write_private(&path, text.as_bytes()).expect("written");
+        assert_eq!(value(&vault).as_deref(), Ok(text.trim()), "replaced");
+    }
+    // In place, of the same length, within the same tick of the clock.
+    fs::write(&path, " sk-ten\t").expect("written");
+    assert_eq!(value(&vault).as_deref(), Ok("sk-ten"));
+    assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::Login));
+    fs::write(&path, "").expect("written");
+    assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::Empty), .. })));
+    assert_eq!(vault.available(Provider::Anthropic), None);
+    assert!(vault.status()[0].outage.is_some());
+}
+
+#[test]
+fn the_first_usable_secret_of_a_provider_is_its_credential() {
+    let key = SecretConfig {
+        name: SecretName::new("key"),
+        role: Role { provider: Provider::Anthropic, kind: CredentialKind::ApiKey, account: None },
+        ..secret(Source::Env("KEY".to_owned())).remove(0)
+    };
+    let mut both = secret(Source::Env("LOGIN".to_owned()));
+    both.push(key);
+    let vault = Vault::open_with(both, |variable| (variable == "KEY").then(|| OsString::from("sk"))).expect("opened");
+    assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::ApiKey));
+    assert_eq!(vault.available(Provider::Openai), None);
+}
+
+#[test]
+fn a_chatgpt_login_that_has_ended_or_names_no_account_is_an_outage() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("secret");
+    let mut secrets = secret(Source::File(path.clone()));
+    secrets[0].role.provider = Provider::OpenaiCodex;
+    let vault = Vault::open(secrets).expect("opened");
+    for (ends_in, usable) in [(3_600, true), (30, false), (-1, false)] {
+        let exp = (Timestamp::now() + SignedDuration::from_secs(ends_in)).as_second();
+        let claims = format!(r#"{{"exp":{exp},"https://api.openai.com/auth":{{"chatgpt_account_id":"a"}}}}"#);
+        let token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        crate::files::write_private(&path, token.as_bytes()).expect("written");
+        let told = value(&vault);
+        assert_eq!(told.is_ok(), usable, "{ends_in}: {told:?}");
+        assert!(usable || matches!(told, Err(Outage::Expired { .. })), "{told:?}");
+    }
+    crate::files::write_private(&path, b"opaque").expect("written");
+    assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::NoAccount), .. })));
+}
+
+#[test]
+fn nothing_prints_a_value() {
+    let vault = with_env(Some("sk-real-9")).expect("opened");
+    assert!(!format!("{vault:?}").contains("sk-real-9"));
+}
