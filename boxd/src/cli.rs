@@ -104,6 +104,10 @@ pub(crate) struct RunArguments {
     /// Runs although the box has a network of its own: what the agent sends there is neither judged nor recorded.
     #[arg(long)]
     pub(crate) unsafe_open_network: bool,
+    /// Leaves one layer of hardening out: filter, capabilities, scope or limits. The reason is written down by the house,
+    /// which must allow it. Repeatable.
+    #[arg(long = "unsafe-without", value_name = "LAYER=REASON")]
+    pub(crate) unsafe_without: Vec<String>,
     /// The prompt, where it begins with a dash.
     #[arg(long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt_option: Option<String>,

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::cli::{Output, RunArguments};
 use crate::environment::{self, Variables};
+use crate::harden::{LeftOut, LeftOutFault};
 use crate::isolate::Inside;
 use crate::{agent, sys};
 
@@ -44,6 +45,8 @@ pub(crate) struct Wanted {
     /// What `--env` adds.
     pub(crate) extra: Variables,
     pub(crate) unsafe_open_network: bool,
+    /// The hardening that `--unsafe-without` leaves out.
+    pub(crate) left_out: LeftOut,
 }
 
 #[derive(Debug)]
@@ -99,6 +102,8 @@ pub(crate) enum InputFault {
     #[error("no folder for the session: there is no /session and no HOME; give --session DIR")]
     NoSession,
     #[error(transparent)]
+    LeftOut(#[from] LeftOutFault),
+    #[error(transparent)]
     AgentArgument(#[from] agent::ArgumentRefused),
 }
 
@@ -141,6 +146,7 @@ impl Inputs {
             variables,
             extra,
             unsafe_open_network: arguments.unsafe_open_network,
+            left_out: LeftOut::read(&arguments.unsafe_without)?,
             agent_arguments: arguments.agent_arguments,
         })))
     }

@@ -14,7 +14,6 @@ mod door;
 mod outside;
 mod inside;
 mod root;
-mod filter;
 mod fault;
 
 use std::path::PathBuf;

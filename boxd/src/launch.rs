@@ -9,6 +9,7 @@ mod shim;
 mod supervise;
 mod report;
 
+use box_spec::Layers;
 use nix::sys::signal::Signal;
 use nix::unistd::getpid;
 use thiserror::Error;
@@ -16,44 +17,70 @@ use thiserror::Error;
 use self::claim::{Claimed, Held};
 use self::supervise::Ended;
 use crate::inputs::Wanted;
+use crate::lock::Network;
 use crate::signals::{self, Asked, ChildEnded};
-use crate::{exit, lock, say, sys};
+use crate::{exit, harden, lock, say, sys};
 
 /// Runs one agent and gives boxd's exit code.
 pub(crate) fn run(wanted: Wanted, inherited: sys::Inherited) -> u8 {
-    let prepared = sys::close_to_others();
+    if let Err(fault) = sys::close_to_others() {
+        return own_fault(&format!("prepare this process: {fault}"));
+    }
+    let (before, inherited) = match prepare(&wanted, inherited) {
+        Ok(prepared) => prepared,
+        Err(unproven) => {
+            say::line(&unproven);
+            return exit::UNPROVEN;
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = match (prepared, runtime) {
-        (Ok(()), Ok(runtime)) => runtime,
-        (Err(fault), _) => return own_fault(&format!("prepare this process: {fault}")),
-        (_, Err(fault)) => return own_fault(&format!("start the runtime: {fault}")),
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(fault) => return own_fault(&format!("start the runtime: {fault}")),
     };
     runtime.block_on(async {
         match signals::listen() {
-            Ok((asked, children)) => journey(wanted, inherited, asked, children).await,
+            Ok((asked, children)) => journey(wanted, before, inherited, asked, children).await,
             Err(fault) => own_fault(&format!("listen to signals: {fault}")),
         }
     })
 }
 
-async fn journey(wanted: Wanted, inherited: sys::Inherited, mut asked: Asked, children: ChildEnded) -> u8 {
-    let locked = match lock::check() {
-        Ok(()) => true,
-        Err(open) if wanted.unsafe_open_network => {
-            say::line(&format!(
-                "WARNING: the box is not locked: {}. What the agent sends there is neither judged nor recorded.",
-                say::chain(&open)
+/// What is settled before anyone is asked for a run.
+struct Before {
+    locked: bool,
+    network: Network,
+    layers: Layers,
+}
+
+/// Hardens boxd, which has one thread yet, and looks at the box's network; the text says why there is to be no run.
+fn prepare(wanted: &Wanted, inherited: sys::Inherited) -> Result<(Before, sys::Inherited), String> {
+    let (layers, scope) = harden::harden(&wanted.left_out).map_err(|fault| say::chain(&fault))?;
+    for (layer, reason) in wanted.left_out.iter() {
+        say::line(&format!("WARNING: the agent runs without the layer {layer}: {reason}"));
+    }
+    let (network, open) = lock::look();
+    if let Some(open) = &open {
+        let open = say::chain(open);
+        if !wanted.unsafe_open_network {
+            return Err(format!(
+                "the box is not locked: {open}. Let boxd make the box (boxd --isolate … run …), give yours no network but loopback (network_mode: none), or pass --unsafe-open-network"
             ));
-            false
         }
-        Err(open) => {
-            say::line(&format!(
-                "the box is not locked: {}. Let boxd make the box (boxd --isolate … run …), give yours no network but loopback (network_mode: none), or pass --unsafe-open-network",
-                say::chain(&open)
-            ));
-            return exit::UNPROVEN;
-        }
-    };
+        say::line(&format!(
+            "WARNING: the box is not locked: {open}. What the agent sends there is neither judged nor recorded."
+        ));
+    }
+    Ok((Before { locked: open.is_none(), network, layers }, inherited.in_scope(scope)))
+}
+
+async fn journey(
+    wanted: Wanted,
+    before: Before,
+    inherited: sys::Inherited,
+    mut asked: Asked,
+    children: ChildEnded,
+) -> u8 {
     let claimed = tokio::select! {
         claimed = claim::claim(&wanted) => claimed,
         signal = asked.end_asked() => return before_any_run(signal),
@@ -66,7 +93,7 @@ async fn journey(wanted: Wanted, inherited: sys::Inherited, mut asked: Asked, ch
         }
     };
     let started = report::now();
-    let ended = match governed(&wanted, &claimed, &mut held, locked, inherited, asked, children).await {
+    let ended = match governed(&wanted, &claimed, &mut held, &before, inherited, asked, children).await {
         Ok(ended) => ended,
         Err(fault) => {
             say::line(&say::chain(&fault));
@@ -81,7 +108,7 @@ async fn governed(
     wanted: &Wanted,
     claimed: &Claimed,
     held: &mut Held,
-    locked: bool,
+    before: &Before,
     inherited: sys::Inherited,
     asked: Asked,
     children: ChildEnded,
@@ -89,7 +116,7 @@ async fn governed(
     let seeded = seed::seed(wanted, claimed, &inherited)?;
     sys::give_memory_back();
     let up = shim::raise(wanted, claimed, seeded).await?;
-    claim::attest(held, up.attestation(claimed, locked)).await?;
+    claim::attest(held, up.attestation(claimed, before)).await?;
     Ok(supervise::supervise(wanted, claimed, up, held, inherited, asked, children).await?)
 }
 

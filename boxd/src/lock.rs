@@ -17,20 +17,45 @@ pub(crate) enum Open {
     Unreadable { path: &'static str, source: io::Error },
 }
 
-/// Looks at the box's own network.
-pub(crate) fn check() -> Result<(), Open> {
-    for name in interfaces(&read(DEVICES)?) {
-        if name != LOOPBACK && sys::interface_is_up(name).unwrap_or(true) {
-            return Err(Open::Interface(name.to_owned()));
+/// What the box has of a network beside loopback.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Network {
+    /// Interfaces that are up.
+    pub(crate) interfaces: Vec<String>,
+    /// Interfaces that a route leads through.
+    pub(crate) routes: Vec<String>,
+}
+
+/// Looks at the box's own network, and says why it is open.
+pub(crate) fn look() -> (Network, Option<Open>) {
+    match seen() {
+        Ok(network) => {
+            let open = network.open();
+            (network, open)
         }
+        Err(unreadable) => (Network::default(), Some(unreadable)),
     }
+}
+
+impl Network {
+    fn open(&self) -> Option<Open> {
+        let interface = self.interfaces.first().map(|name| Open::Interface(name.clone()));
+        interface.or_else(|| self.routes.first().map(|name| Open::Route(name.clone())))
+    }
+}
+
+fn seen() -> Result<Network, Open> {
+    let up = |name: &&str| *name != LOOPBACK && sys::interface_is_up(name).unwrap_or(true);
+    let interfaces = interfaces(&read(DEVICES)?).filter(up).map(ToOwned::to_owned).collect();
     let routes = read(ROUTES)?;
     let routes_6 = match read(ROUTES_6) {
         Err(Open::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
         other => other?,
     };
-    let leads_out = route_interfaces(&routes).chain(route_6_interfaces(&routes_6)).find(|name| *name != LOOPBACK);
-    leads_out.map_or(Ok(()), |name| Err(Open::Route(name.to_owned())))
+    let all = route_interfaces(&routes).chain(route_6_interfaces(&routes_6));
+    let mut routes: Vec<String> = all.filter(|name| *name != LOOPBACK).map(ToOwned::to_owned).collect();
+    routes.dedup();
+    Ok(Network { interfaces, routes })
 }
 
 fn read(path: &'static str) -> Result<String, Open> {

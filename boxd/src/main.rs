@@ -3,6 +3,8 @@
 mod cli;
 mod inputs;
 mod isolate;
+mod harden;
+mod filter;
 mod launch;
 mod agent;
 mod environment;
@@ -10,6 +12,7 @@ mod find;
 mod files;
 mod trust;
 mod lock;
+mod facts;
 mod signals;
 mod screen;
 mod output;
@@ -63,7 +66,14 @@ fn run(mut wanted: Wanted, isolation: Option<IsolateOptions>) -> u8 {
 
 fn agent_version(wanted: WantedVersion, isolation: Option<IsolateOptions>) -> u8 {
     match settle(isolation) {
-        Ok(_) => version::of_agent(&wanted),
+        Ok(Some(_)) => match harden::install_filter() {
+            Ok(()) => version::of_agent(&wanted),
+            Err(fault) => {
+                say::line(&format!("install the system call filter: {fault}"));
+                exit::OWN_FAULT
+            }
+        },
+        Ok(None) => version::of_agent(&wanted),
         Err(ended) => ended,
     }
 }

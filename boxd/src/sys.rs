@@ -2,11 +2,14 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod isolate;
+pub(crate) mod harden;
 
 use std::ffi::{CStr, c_char};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::Arc;
 
 use nix::libc;
 use nix::sys::prctl;
@@ -14,11 +17,19 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::setsid;
 
-/// What a child gets back that boxd changed for itself.
+/// What a child starts with: it gets back what boxd changed for itself, and enters the scope.
 #[derive(Clone, Debug)]
 pub(crate) struct Inherited {
     mask: SigSet,
     descriptors: (u64, u64),
+    scope: Option<Arc<OwnedFd>>,
+}
+
+impl Inherited {
+    /// With a Landlock domain for every child.
+    pub(crate) fn in_scope(self, scope: Option<OwnedFd>) -> Self {
+        Self { scope: scope.map(Arc::new), ..self }
+    }
 }
 
 /// Holds every signal back until the supervisor listens, so that an early one is not lost, and raises the limit on
@@ -29,7 +40,7 @@ pub(crate) fn take_hold() -> nix::Result<Inherited> {
     let descriptors = getrlimit(Resource::RLIMIT_NOFILE)?;
     let wanted = descriptors.0.max(DESCRIPTORS.min(descriptors.1));
     setrlimit(Resource::RLIMIT_NOFILE, wanted, descriptors.1)?;
-    Ok(Inherited { mask, descriptors })
+    Ok(Inherited { mask, descriptors, scope: None })
 }
 
 /// Closes this process to the others of the box, takes in its orphans, and gives up ever gaining a privilege, which
@@ -110,6 +121,9 @@ pub(crate) fn start_apart(command: &mut Command, inherited: Inherited) {
         }
         let (soft, hard) = inherited.descriptors;
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?;
+        if let Some(scope) = &inherited.scope {
+            harden::enter_scope(scope.as_fd())?;
+        }
         close_on_exec_from(3)?;
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&inherited.mask), None)?;
         Ok(())

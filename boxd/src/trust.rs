@@ -2,7 +2,7 @@
 //!
 //! No TLS and no parsing of certificates: boxd only carries them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,6 +25,18 @@ pub(crate) fn fingerprint(pem: &str) -> Option<Fingerprint> {
 pub(crate) fn bundle(ca: &str) -> Option<String> {
     let roots = ROOTS.iter().find_map(|path| roots_at(Path::new(path)))?;
     Some(joined(&roots, ca))
+}
+
+/// Whether each of the files holds the house's certificate, as clients that read them will find it.
+pub(crate) fn is_in<'a>(files: impl IntoIterator<Item = &'a PathBuf>, ca: &str) -> bool {
+    let Some(wanted) = certificates(ca).next() else { return false };
+    let holds = |path: &Path| {
+        let mut text = String::new();
+        let file = std::fs::File::open(path).ok()?;
+        std::io::Read::read_to_string(&mut std::io::Read::take(file, 2 * ROOTS_LIMIT), &mut text).ok()?;
+        certificates(&text).any(|block| block == wanted).then_some(())
+    };
+    files.into_iter().all(|path| holds(path).is_some())
 }
 
 /// Only the certificates of both: comments and whatever else a file holds stay behind.
@@ -72,7 +84,7 @@ const ROOTS_LIMIT: u64 = 8 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::{fingerprint, joined};
+    use super::{fingerprint, is_in, joined};
 
     const ONE: &str = "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----";
 
@@ -83,6 +95,21 @@ mod tests {
         let two = format!("{ONE}\n{ONE}");
         for bad in ["", "YWJj", &two, "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----", &ONE[..40]] {
             assert_eq!(fingerprint(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "tests lay out their own files")]
+    fn a_file_without_the_houses_certificate_is_seen() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ca = folder.path().join("ca.pem");
+        let bundle = folder.path().join("bundle.pem");
+        std::fs::write(&ca, ONE).expect("written");
+        assert!(!is_in([&ca, &bundle], ONE), "there is no bundle");
+        let other = ONE.replace("YWJj", "YWJk");
+        for (text, holds) in [(joined(&other, ONE), true), (other, false), (ONE[..50].to_owned(), false)] {
+            std::fs::write(&bundle, &text).expect("written");
+            assert_eq!(is_in([&ca, &bundle], ONE), holds, "{text}");
         }
     }
 

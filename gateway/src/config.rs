@@ -54,6 +54,8 @@ pub struct BoxConfig {
     pub ceiling: Option<Duration>,
     /// A run here may attest a network of its own: what it sends there is neither judged nor recorded.
     pub unsafe_open_network: bool,
+    /// A run here may go without a layer of its hardening, for a reason that it gives.
+    pub unsafe_unhardened: bool,
 }
 
 /// Where a house is: all that asking a running one takes. Paths are absolute.

@@ -50,6 +50,8 @@ pub struct BoxHouse {
     pub ceiling: Option<Duration>,
     /// This box may have a network of its own: what it sends there is neither judged nor recorded.
     pub unsafe_open_network: bool,
+    /// A run here may go without a layer of its hardening.
+    pub unsafe_unhardened: bool,
     pub connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
@@ -123,12 +125,13 @@ impl House {
 
 impl BoxHouse {
     fn new(config: BoxConfig, limits: &Limits) -> Self {
-        let BoxConfig { id, door: _, agent, ceiling, unsafe_open_network } = config;
+        let BoxConfig { id, door: _, agent, ceiling, unsafe_open_network, unsafe_unhardened } = config;
         Self {
             id,
             agent,
             ceiling,
             unsafe_open_network,
+            unsafe_unhardened,
             connections: Arc::new(Semaphore::new(limits.connections_per_box)),
             requests: Arc::new(Semaphore::new(limits.requests_in_flight_per_box)),
         }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Provider};
+use crate::attest::Attestation;
 use crate::names::{BoxId, Fingerprint, RunId, RunToken};
 use crate::report::{EndedBy, Report, Settled};
 
@@ -60,24 +61,6 @@ pub enum CredentialKind {
     /// A subscription login: an OAuth access token.
     Login,
     ApiKey,
-}
-
-/// What boxd proves or states about itself before the agent starts.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Attestation {
-    /// No interface but loopback and no route: what leaves, leaves through the door.
-    pub locked: bool,
-    /// The other processes of the box cannot read boxd's memory or descriptors.
-    pub non_dumpable: bool,
-    pub no_new_privileges: bool,
-    pub namespace_init: bool,
-    /// The house was pinned by its fingerprint before the claim.
-    pub pinned: bool,
-    /// The agent's numeric user id.
-    pub uid: u32,
-    /// The version of the agent's package, where it can be read without running the agent.
-    pub agent_version: Option<String>,
 }
 
 /// One line from the box on the claim, after the upgrade.

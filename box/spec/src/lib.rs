@@ -4,11 +4,13 @@
 
 pub mod names;
 pub mod agent;
+pub mod attest;
 pub mod claim;
 pub mod report;
 pub mod wire;
 
 pub use agent::{Agent, Provider};
-pub use claim::{Attestation, Claim, ClaimReason, ClaimRefused, CredentialKind, FromBox, FromHouse, Sentinel, Spec};
+pub use attest::{Attestation, BoxFacts, Layer, Layers};
+pub use claim::{Claim, ClaimReason, ClaimRefused, CredentialKind, FromBox, FromHouse, Sentinel, Spec};
 pub use names::{BoxId, Fingerprint, NameFault, RunId, RunToken};
 pub use report::{EndedBy, Report, RunVerdict, Settled, StdoutRecord};

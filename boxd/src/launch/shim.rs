@@ -7,10 +7,11 @@ use nix::unistd::geteuid;
 use tokio::task::JoinHandle;
 
 use super::claim::Claimed;
-use super::is_namespace_init;
 use super::seed::Seeded;
+use super::{Before, is_namespace_init};
 use crate::environment::{self, Surroundings, Variables};
 use crate::inputs::Wanted;
+use crate::{facts, trust};
 
 /// Proof that the shim listens; only with it can an agent be started.
 pub(super) struct ShimUp {
@@ -30,15 +31,19 @@ pub(super) async fn raise(wanted: &Wanted, claimed: &Claimed, seeded: Seeded) ->
 
 impl ShimUp {
     /// What this box can prove, as it is now.
-    pub(super) fn attestation(&self, claimed: &Claimed, locked: bool) -> Attestation {
+    pub(super) fn attestation(&self, claimed: &Claimed, before: &Before) -> Attestation {
+        let spec = &claimed.spec;
         Attestation {
-            locked,
+            locked: before.locked,
             non_dumpable: prctl::get_dumpable().is_ok_and(|dumpable| !dumpable),
             no_new_privileges: prctl::get_no_new_privs().unwrap_or(false),
             namespace_init: is_namespace_init(),
             pinned: claimed.pinned,
+            trusts_house: trust::is_in([&self.seeded.ca, &self.seeded.bundle], &spec.ca_pem),
+            layers: before.layers.clone(),
             uid: geteuid().as_raw(),
             agent_version: self.seeded.found.version.clone(),
+            facts: facts::look(&before.network),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::inputs::Wanted;
 use crate::output::{self, Sinks};
 use crate::reaper;
 use crate::signals::{Asked, ChildEnded};
-use crate::{cli::Output, say, screen, sys};
+use crate::{cli::Output, harden, say, screen, sys};
 
 #[derive(Debug, Error)]
 pub(super) enum SuperviseFault {
@@ -56,6 +56,11 @@ pub(super) async fn supervise(
     }
     let environment = up.environment(wanted, claimed);
     let started = start::start(&up.seeded, &environment, inherited)?;
+    if !wanted.left_out.has_limits() {
+        harden::offer_to_the_kernel(started.agent).unwrap_or_else(|fault| {
+            say::line(&format!("WARNING: short of memory, the kernel may take boxd before the agent: {fault}"));
+        });
+    }
     let transcript = up.seeded.record.create("stdout.jsonl").inspect_err(|fault| say::line(&say::chain(fault))).ok();
     let sinks = Sinks { transcript, native: wanted.output == Output::Native };
     let drain = output::drain(started.stdout, claimed.spec.agent, sinks).map_err(SuperviseFault::Streams);

@@ -156,15 +156,6 @@ pub(crate) fn join_empty_keyring() -> io::Result<()> {
     }
 }
 
-/// Puts a filter on this process and all it will start. Needs no_new_privs.
-pub(crate) fn install_filter(filter: &mut [libc::sock_filter]) -> io::Result<()> {
-    let program =
-        libc::sock_fprog { len: u16::try_from(filter.len()).map_err(io::Error::other)?, filter: filter.as_mut_ptr() };
-    let mode = libc::SECCOMP_SET_MODE_FILTER;
-    // SAFETY: the program points at a live slice of the stated length; the kernel copies it.
-    check(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) }).map(drop)
-}
-
 /// Takes a descriptor that a message brought.
 pub(crate) fn adopt(fd: RawFd) -> OwnedFd {
     // SAFETY: the kernel made the descriptor for this process while it received the message; nothing else owns it.

@@ -49,6 +49,7 @@ pub(super) struct RawBox {
     pub(super) agent: Text,
     pub(super) ceiling: Text,
     pub(super) unsafe_open_network: Option<At<bool>>,
+    pub(super) unsafe_unhardened: Option<At<bool>>,
 }
 
 #[derive(Debug)]
@@ -170,6 +171,7 @@ fn read_box(mut section: Section<'_>, faults: &mut Faults) -> RawBox {
         agent: section.text("agent", faults),
         ceiling: section.text("ceiling", faults),
         unsafe_open_network: section.flag("unsafe_open_network", faults),
+        unsafe_unhardened: section.flag("unsafe_unhardened", faults),
     };
     section.finish(faults);
     raw

@@ -1,6 +1,7 @@
 //! Claim: the one connection by which boxd asks for a run. It stays open, and it is the run.
 
 mod dialogue;
+mod proof;
 mod settle;
 
 use std::sync::Arc;

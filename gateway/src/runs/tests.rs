@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use box_spec::{
-    Agent, Attestation, BoxId, ClaimReason, CredentialKind, EndedBy, Provider, Report, RunToken, RunVerdict,
-    StdoutRecord,
+    Agent, Attestation, BoxFacts, BoxId, ClaimReason, CredentialKind, EndedBy, Layer, Layers, Provider, Report,
+    RunToken, RunVerdict, StdoutRecord,
 };
 use jiff::Timestamp;
 
@@ -31,8 +31,11 @@ fn attestation() -> Attestation {
         no_new_privileges: true,
         namespace_init: true,
         pinned: false,
+        trusts_house: true,
+        layers: Layers { filter: Layer::On, capabilities: Layer::On, scope: Layer::On, limits: Layer::On },
         uid: 1000,
         agent_version: None,
+        facts: BoxFacts::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use box_spec::{Attestation, Claim, ClaimRefused, FromBox, FromHouse, Report, Spec, wire};
+use box_spec::{Attestation, BoxFacts, Claim, ClaimRefused, FromBox, FromHouse, Layer, Layers, Report, Spec, wire};
 
 /// A run that this test holds. Dropped, the claim breaks.
 pub struct Claimed {
@@ -144,8 +144,11 @@ pub fn attestation() -> Attestation {
         no_new_privileges: true,
         namespace_init: true,
         pinned: false,
+        trusts_house: true,
+        layers: Layers { filter: Layer::On, capabilities: Layer::On, scope: Layer::On, limits: Layer::On },
         uid: 1000,
         agent_version: None,
+        facts: BoxFacts::default(),
     }
 }
 

@@ -11,6 +11,7 @@ mod seeds;
 mod called;
 mod stock;
 mod isolated;
+mod hardened;
 mod claude;
 mod mcp;
 mod known;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         called::CASES,
         stock::CASES,
         isolated::CASES,
+        hardened::CASES,
         claude::CASES,
         mcp::CASES,
         known::CASES,

@@ -1,7 +1,7 @@
 //! The claim against a small door: what is sent, and what each answer makes of it.
 
 use box_spec::wire::{CLAIM_UPGRADE, Identity, PROTOCOL};
-use box_spec::{ClaimReason, ClaimRefused, FromBox, FromHouse, Spec};
+use box_spec::{BoxFacts, ClaimReason, ClaimRefused, FromBox, FromHouse, Layer, Layers, Spec};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -39,6 +39,7 @@ fn scene(house: Option<&str>) -> Scene {
         variables: Variables::default(),
         extra: Variables::default(),
         unsafe_open_network: false,
+        left_out: crate::harden::LeftOut::default(),
     };
     Scene { door: UnixListener::bind(path).expect("a door"), wanted, _folder: folder }
 }
@@ -122,8 +123,11 @@ async fn a_claim_asks_attests_and_gets_its_go() {
             no_new_privileges: true,
             namespace_init: false,
             pinned: claimed.pinned,
+            trusts_house: true,
+            layers: Layers { filter: Layer::On, capabilities: Layer::On, scope: Layer::On, limits: Layer::On },
             uid: 1,
             agent_version: None,
+            facts: BoxFacts::default(),
         };
         attest(&mut held, attestation).await.expect("go");
         (claimed, held)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use box_spec::wire::LINE_LIMIT;
-use box_spec::{Attestation, EndedBy, FromBox, FromHouse, RunToken, Spec};
+use box_spec::{Attestation, EndedBy, FromBox, FromHouse, Report, RunToken, Spec};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
@@ -15,7 +15,7 @@ use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
 use crate::runs::Run;
 
-use super::{Opened, settle};
+use super::{Opened, proof, settle};
 
 type Io = TokioIo<Upgraded>;
 
@@ -39,7 +39,8 @@ struct Dialogue {
 
 /// What the dialogue saw next.
 enum Next {
-    Said(FromBox),
+    Attested(Box<Attestation>),
+    Reported(Report),
     NotUnderstood,
     Gone(&'static str),
     CutNow,
@@ -116,15 +117,15 @@ impl Dialogue {
     async fn until_the_end(mut self) {
         loop {
             match self.next().await {
-                Next::Said(FromBox::Attest(attestation)) => {
-                    if !self.attest(attestation).await {
+                Next::Attested(attestation) => {
+                    if !self.attest(*attestation).await {
                         return;
                     }
                     if !self.say(&FromHouse::Go).await {
                         return self.broken("the claim broke at the word to go").await;
                     }
                 }
-                Next::Said(FromBox::Report(report)) => {
+                Next::Reported(report) => {
                     let settled = settle::report(&self.house, &self.run, &report).await;
                     self.say(&FromHouse::Settled(settled)).await;
                     return self.nothing_more().await;
@@ -144,20 +145,16 @@ impl Dialogue {
     /// Writes the attestation down, where it does; else the run is over.
     async fn attest(&mut self, attestation: Attestation) -> bool {
         let which = if self.attested {
-            Some("attested twice")
+            Some("attested twice".to_owned())
         } else if attestation.namespace_init != self.claimed_init {
-            Some("namespace_init differs from the claim")
-        } else if !attestation.locked && !self.here.unsafe_open_network {
-            Some("locked: the box has a network of its own")
-        } else if !attestation.non_dumpable {
-            Some("non_dumpable: boxd's memory can be read in the box")
+            Some("namespace_init differs from the claim".to_owned())
         } else {
-            None
+            proof::missing(&attestation, &self.here)
         };
         if let Some(which) = which {
             // Settled first: who hears that it did not do may claim again at once.
-            unproven(&self.house, &self.run, self.taken_up, which).await;
-            self.say(&FromHouse::Unproven { which: which.to_owned() }).await;
+            unproven(&self.house, &self.run, self.taken_up, &which).await;
+            self.say(&FromHouse::Unproven { which }).await;
             return false;
         }
         let entry = Entry::new(Kind::Attested)
@@ -204,7 +201,7 @@ impl Dialogue {
     /// After the report only the end of the connection may come. Anything else is a second report.
     async fn nothing_more(mut self) {
         self.due = Some(Instant::now() + Duration::from_secs(2));
-        if let Next::Said(_) | Next::NotUnderstood = self.next().await {
+        if let Next::Attested(_) | Next::Reported(_) | Next::NotUnderstood = self.next().await {
             let refusal = Refusal::new(
                 Reason::ReportRefused,
                 "the run has reported already",
@@ -231,7 +228,11 @@ impl Dialogue {
         if read.is_err() || line.last() != Some(&b'\n') && line.len() < LINE_LIMIT {
             return Next::Gone("the claim broke and no report came");
         }
-        serde_json::from_slice(&line).map_or(Next::NotUnderstood, Next::Said)
+        match serde_json::from_slice(&line) {
+            Ok(FromBox::Attest(attestation)) => Next::Attested(Box::new(attestation)),
+            Ok(FromBox::Report(report)) => Next::Reported(report),
+            Err(_) => Next::NotUnderstood,
+        }
     }
 
     async fn say(&mut self, message: &FromHouse) -> bool {

@@ -127,6 +127,16 @@ impl HouseBuilder {
         self
     }
 
+    /// One more line for each box so far.
+    #[must_use]
+    pub fn box_line(mut self, line: &str) -> Self {
+        for (_, lines) in &mut self.boxes {
+            lines.push_str(line);
+            lines.push('\n');
+        }
+        self
+    }
+
     /// No box but those added from here on.
     #[must_use]
     pub fn no_boxes(mut self) -> Self {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use box_spec::{Attestation, Claim, ClaimReason, EndedBy, FromBox, FromHouse, Report, RunVerdict};
+use box_spec::{Attestation, Claim, ClaimReason, EndedBy, FromBox, FromHouse, Layer, Layers, Report, RunVerdict};
 use harness::claim::{self, Answer};
 use harness::{Case, Claimed, House, Need, Tunnel, case};
 
@@ -111,6 +111,10 @@ fn reports() -> Result<()> {
     Ok(())
 }
 
+fn left_out() -> Layer {
+    Layer::LeftOut("a test".into())
+}
+
 fn unproven() -> Result<()> {
     let house = House::builder().secret(standin::Real::ApiKey("sk-ant-api03-REAL-KEY-unproven".into())).start()?;
     let good = claim::attestation();
@@ -118,6 +122,11 @@ fn unproven() -> Result<()> {
         ("locked", Attestation { locked: false, ..good.clone() }),
         ("non_dumpable", Attestation { non_dumpable: false, ..good.clone() }),
         ("namespace_init", Attestation { namespace_init: false, ..good.clone() }),
+        ("no_new_privileges", Attestation { no_new_privileges: false, ..good.clone() }),
+        ("trusts_house", Attestation { trusts_house: false, ..good.clone() }),
+        ("layers", Attestation { layers: Layers { filter: left_out(), ..good.layers.clone() }, ..good.clone() }),
+        ("layers", Attestation { layers: Layers { capabilities: left_out(), ..good.layers.clone() }, ..good.clone() }),
+        ("layers", Attestation { layers: Layers { scope: left_out(), ..good.layers.clone() }, ..good.clone() }),
     ] {
         let Answer::Taken(mut claimed) = Claimed::ask(&house.door("one"), &claim::claim())? else {
             anyhow::bail!("the claim was refused");

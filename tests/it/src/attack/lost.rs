@@ -71,8 +71,9 @@ fn released(house: &House) -> Result<()> {
 }
 
 fn killed_by_the_agent() -> Result<()> {
-    let house = open_house().start()?;
-    let launch = BoxRun::new(&house, "one")?.prompt("hi");
+    // As on a kernel that has no scopes: with one, the agent's signal does not reach boxd.
+    let house = open_house().box_line("unsafe_unhardened = true").start()?;
+    let launch = BoxRun::new(&house, "one")?.prompt("hi").option("--unsafe-without").option("scope=a test");
     let told = launch.workspace_folder().join("told");
     let fakes = FakeAgents::python(&format!("{}{}", prelude(&house), survivor("os.kill(boxd, 9)")))?;
     let launch = launch.agents(fakes.folder());

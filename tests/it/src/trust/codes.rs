@@ -56,7 +56,8 @@ pub(super) fn group_signal() -> Result<()> {
             ("trap '' TERM INT; kill -TERM 0; kill -INT 0; exit 5", 5),
             ("trap '' TERM; kill -TERM $PPID 2>/dev/null; exit 6", 6),
         ] {
-            // The last one asks boxd itself to end, which is its right: boxd passes it on, and the agent's word counts.
+            // The last one asks boxd itself to end. Where the kernel has scopes that does not arrive; elsewhere boxd passes
+            // it on, and the agent's word counts.
             shell(&house, isolated, script)?.expect_code(code).with_context(|| script.to_owned())?;
             ensure!(last_facts(&house)?["report"]["exit_code"] == code, "{script}");
         }

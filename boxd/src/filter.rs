@@ -1,4 +1,4 @@
-//! The system call filter of the box: shuts what no agent needs and what namespaces do not cover.
+//! The system call filter: shuts what no agent needs, and what neither namespaces nor a missing capability cover.
 
 use nix::libc::{self, sock_filter};
 
@@ -11,6 +11,10 @@ pub(crate) fn program() -> Vec<sock_filter> {
         }
     }
     code.extend(when(libc::SYS_socket, &families()));
+    code.extend(when(libc::SYS_prlimit64, &own_limits()));
+    for (call, mask) in NAMESPACES {
+        code.extend(when(call, &bits(0, mask, libc::EPERM)));
+    }
     code.extend(when(libc::SYS_ioctl, &terminal_input()));
     for (call, mode) in MODES {
         code.extend(when(call, &bits(mode, SET_ID, libc::EPERM)));
@@ -31,17 +35,30 @@ fn foreign_calls() -> Vec<sock_filter> {
     code
 }
 
-/// Only local sockets, and the internet families, which reach nothing but loopback here.
+/// Only local sockets, and the internet families but for their raw forms, which see and forge what is another's.
 /// vsock, for one, belongs to no network namespace: it would reach the machine's host.
 fn families() -> Vec<sock_filter> {
-    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-    let mut code = vec![load(argument(0))];
-    for (index, family) in known.iter().enumerate() {
-        let to_allow = u8::try_from(known.len() - index).unwrap_or(0);
-        code.push(jump(libc::BPF_JEQ, family.unsigned_abs(), to_allow, 0));
-    }
-    code.extend([refuse(libc::EAFNOSUPPORT), allow()]);
-    code
+    let family = |family: libc::c_int, then| jump(libc::BPF_JEQ, family.unsigned_abs(), then, 0);
+    let kind = |kind: libc::c_int, then| jump(libc::BPF_JEQ, kind.unsigned_abs(), then, 0);
+    vec![
+        load(argument(0)),
+        family(libc::AF_UNIX, 8),
+        family(libc::AF_NETLINK, 7),
+        family(libc::AF_INET, 2),
+        family(libc::AF_INET6, 1),
+        refuse(libc::EAFNOSUPPORT),
+        load(argument(1)),
+        instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, SOCKET_KIND, 0, 0),
+        kind(libc::SOCK_RAW, 2),
+        kind(SOCK_PACKET, 1),
+        allow(),
+        refuse(libc::EPERM),
+    ]
+}
+
+/// The limits of another process may not be looked at or set; 0 is the caller.
+fn own_limits() -> Vec<sock_filter> {
+    vec![load(argument(0)), jump(libc::BPF_JEQ, 0, 1, 0), refuse(libc::EPERM), allow()]
 }
 
 /// Typing into the caller's terminal on his behalf.
@@ -117,27 +134,72 @@ const CREATES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).un
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 
-/// Told as not there: programs that can use them can do without. openat2 hides its mode from a filter.
-const ABSENT: [libc::c_long; 5] = [
+/// The kind of a socket, without its flags.
+const SOCKET_KIND: u32 = 0xf;
+/// The kind of a packet socket from before there was a family for them.
+const SOCK_PACKET: libc::c_int = 10;
+
+/// Told as not there: programs that can use them can do without. openat2 hides its mode from a filter, clone3 its flags.
+const ABSENT: [libc::c_long; 6] = [
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_openat2,
+    libc::SYS_clone3,
     libc::SYS_userfaultfd,
 ];
 
-const FORBIDDEN: [libc::c_long; 10] = [
+const FORBIDDEN: [libc::c_long; 31] = [
+    // What the kernel keeps for all boxes alike.
     libc::SYS_add_key,
-    libc::SYS_bpf,
     libc::SYS_keyctl,
+    libc::SYS_request_key,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_kexec_load,
+    libc::SYS_syslog,
+    libc::SYS_quotactl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    SYS_PIDFD_GETFD,
+    // Files past the box's root, and another root.
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
-    libc::SYS_perf_event_open,
-    libc::SYS_request_key,
-    libc::SYS_kexec_load,
-    libc::SYS_quotactl,
-    libc::SYS_syslog,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
 ];
+
+const SYS_PIDFD_GETFD: libc::c_long = 438;
+
+/// Calls that may make namespaces, whose flags come first. In clone the bit of a namespace of time is part of a signal.
+const NAMESPACES: [(libc::c_long, u32); 2] =
+    [(libc::SYS_clone, NEW_NAMESPACES), (libc::SYS_unshare, NEW_NAMESPACES | CLONE_NEWTIME)];
+const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET)
+    .unsigned_abs();
+const CLONE_NEWTIME: u32 = 0x80;
 
 /// Calls that give a file a mode, and which argument that is.
 #[cfg(target_arch = "x86_64")]
@@ -164,7 +226,7 @@ const CREATING: [(libc::c_long, u32); 1] = [(libc::SYS_openat, 2)];
 
 #[cfg(test)]
 mod tests {
-    use super::{ARCH, FCHMODAT2, TIOCSTI, libc, program, sock_filter};
+    use super::{ARCH, FCHMODAT2, SOCK_PACKET, TIOCSTI, libc, program, sock_filter};
 
     const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
     const CREATE: u64 = (libc::O_CREAT | libc::O_WRONLY) as u64;
@@ -190,6 +252,7 @@ mod tests {
                 0x15 => at += jump(loaded == step.k),
                 0x35 => at += jump(loaded >= step.k),
                 0x45 => at += jump(loaded & step.k != 0),
+                0x54 => loaded &= step.k,
                 0x06 => return step.k,
                 other => panic!("no such instruction: {other:#x}"),
             }
@@ -202,6 +265,7 @@ mod tests {
         let denied = refuse(libc::EPERM);
         let absent = refuse(libc::ENOSYS);
         let no_family = refuse(libc::EAFNOSUPPORT);
+        let kind = |kind: i32| kind as u64;
         let family = |family: i32| [family as u64, 1, 0];
         let table = [
             ("read", libc::SYS_read, [0, 6000, 0o6000], ALLOW),
@@ -225,6 +289,22 @@ mod tests {
             ("openat2", libc::SYS_openat2, [0, 0, 0], absent),
             ("keyrings", libc::SYS_keyctl, [0, 0, 0], denied),
             ("bpf", libc::SYS_bpf, [0, 0, 0], denied),
+            ("raw socket", libc::SYS_socket, [2, kind(libc::SOCK_RAW), 1], denied),
+            ("raw ipv6 socket", libc::SYS_socket, [10, kind(libc::SOCK_RAW | libc::SOCK_CLOEXEC), 58], denied),
+            ("packets by the oldest way", libc::SYS_socket, [2, kind(SOCK_PACKET), 0], denied),
+            ("netlink is raw by its nature", libc::SYS_socket, [16, kind(libc::SOCK_RAW), 0], ALLOW),
+            ("ping", libc::SYS_socket, [2, kind(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK), 1], ALLOW),
+            ("own limits", libc::SYS_prlimit64, [0, 7, 0], ALLOW),
+            ("another's limits", libc::SYS_prlimit64, [1, 7, 0], denied),
+            ("ptrace", libc::SYS_ptrace, [16, 1, 0], denied),
+            ("another's memory", libc::SYS_process_vm_readv, [1, 0, 0], denied),
+            ("mount", libc::SYS_mount, [0, 0, 0], denied),
+            ("a thread", libc::SYS_clone, [0x003d_0f00, 0, 0], ALLOW),
+            ("fork", libc::SYS_clone, [0x0120_0011, 0, 0], ALLOW),
+            ("a user namespace by clone", libc::SYS_clone, [0x1000_0011, 0, 0], denied),
+            ("a network namespace", libc::SYS_unshare, [0x4000_0000, 0, 0], denied),
+            ("its own descriptors", libc::SYS_unshare, [0x400, 0, 0], ALLOW),
+            ("clone3", libc::SYS_clone3, [0, 0, 0], absent),
             ("the host's kernel log", libc::SYS_syslog, [0, 0, 0], denied),
         ];
         let code = program();

@@ -1,0 +1,37 @@
+//! Which proof of an attestation does not do, in words that name the fix.
+
+use box_spec::{Attestation, Layer};
+
+use crate::house::BoxHouse;
+
+/// The first proof that is missing and that the house does not waive for this box.
+pub(super) fn missing(attestation: &Attestation, here: &BoxHouse) -> Option<String> {
+    let Attestation {
+        locked,
+        non_dumpable,
+        no_new_privileges,
+        // Compared with the claim.
+        namespace_init: _,
+        // A house that is not pinned is a fact that the ledger tells.
+        pinned: _,
+        trusts_house,
+        layers,
+        uid: _,
+        agent_version: _,
+        facts: _,
+    } = attestation;
+    let proofs = [
+        (*locked || here.unsafe_open_network, "locked: the box has a network of its own"),
+        (*non_dumpable, "non_dumpable: boxd's memory can be read in the box"),
+        (*no_new_privileges, "no_new_privileges: a set-uid program would give the agent powers"),
+        (*trusts_house, "trusts_house: the files of certificates in the session's `trust` folder were changed"),
+    ];
+    if let Some((_, which)) = proofs.into_iter().find(|(holds, _)| !holds) {
+        return Some(which.to_owned());
+    }
+    let left_out = layers.named().into_iter().find(|(_, layer)| matches!(layer, Layer::LeftOut(_)));
+    let (name, _) = left_out.filter(|_| !here.unsafe_unhardened)?;
+    Some(format!(
+        "layers: the box was started without its {name}; leave out --unsafe-without, or set `unsafe_unhardened = true` for the box"
+    ))
+}
