@@ -204,13 +204,14 @@ async fn proceed(
         body.discard();
         return record::refuse_inside(&house.ledger, caller, &accept::too_many_requests(&here.id), shape);
     };
-    let (ruling, line) = match house.ledger.enter(verdict).await {
+    let (ruling, mut line) = match house.ledger.enter(verdict).await {
         Ok(entered) => entered,
         Err(told) => {
             body.discard();
             return record::told(&house.ledger, caller, &told, shape);
         }
     };
+    line.note_over(caller.run().over().clone());
     match ruling {
         Ruling::Answer(answer) => {
             body.discard();

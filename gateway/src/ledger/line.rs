@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderName;
 use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use crate::refusal::Reason;
 
@@ -13,13 +14,16 @@ use super::queue::{Closing, Queue};
 use super::shown;
 use super::words::{Body, Words};
 
-/// An opened line. It closes once: by [`Line::close`], or as `aborted` when it is dropped.
+/// An opened line. It closes once: by [`Line::close`], or when it is dropped, as `cut` where its run was over and else as
+/// `aborted`.
 #[must_use = "a dropped line is closed as aborted"]
 pub struct Line {
     sequence: u64,
     caller: Caller,
     opened: Instant,
     injected: Vec<HeaderName>,
+    /// Cancelled when its run is over.
+    over: Option<CancellationToken>,
     /// Taken by the closing.
     queue: Option<Arc<Queue>>,
 }
@@ -57,7 +61,7 @@ pub enum Ended {
 
 impl Line {
     pub(super) const fn new(sequence: u64, caller: Caller, opened: Instant, queue: Arc<Queue>) -> Self {
-        Self { sequence, caller, opened, injected: Vec::new(), queue: Some(queue) }
+        Self { sequence, caller, opened, injected: Vec::new(), over: None, queue: Some(queue) }
     }
 
     #[must_use]
@@ -68,6 +72,11 @@ impl Line {
     /// Remembers what was injected, so that even an aborted line tells it.
     pub fn note_injected(&mut self, names: impl IntoIterator<Item = HeaderName>) {
         self.injected.extend(names);
+    }
+
+    /// Remembers what ends its run: where that came before it was dropped, the house cut it, and nobody went away.
+    pub fn note_over(&mut self, over: CancellationToken) {
+        self.over = Some(over);
     }
 
     /// Closes the line. Never waits and never fails: its place was reserved when it was opened.
@@ -88,7 +97,9 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        self.end(Outcome::default());
+        let is_cut = self.over.as_ref().is_some_and(CancellationToken::is_cancelled);
+        let ended = if is_cut { Ended::Cut } else { Ended::Aborted };
+        self.end(Outcome { ended, ..Outcome::default() });
     }
 }
 

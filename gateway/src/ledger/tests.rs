@@ -106,6 +106,25 @@ async fn a_dropped_line_is_closed_as_aborted() {
 }
 
 #[tokio::test]
+async fn a_line_that_is_dropped_after_its_run_was_over_is_cut() {
+    let desk = Desk::new();
+    let ledger = desk.open().expect("a new ledger");
+    let over = tokio_util::sync::CancellationToken::new();
+    for is_over in [false, true] {
+        let mut line = enter(&ledger).await;
+        line.note_over(over.clone());
+        if is_over {
+            over.cancel();
+        }
+        drop(line);
+    }
+    ledger.close().await.expect("the disk takes it");
+    let lines = desk.lines();
+    let ended: Vec<_> = lines.iter().filter_map(|line| line["ended"].as_str()).collect();
+    assert_eq!(ended, ["aborted", "cut"]);
+}
+
+#[tokio::test]
 async fn a_caller_that_goes_away_while_it_waits_leaves_no_line_open() {
     let desk = Desk::new();
     let ledger = desk.open().expect("a new ledger");

@@ -11,6 +11,7 @@ use super::{GATEWAY, REAL, Stage, asking, get, switching};
 pub(crate) const CASES: &[Case] = &[
     case("attack3::a_box_that_leaves_before_its_handshake_is_answered_frees_host_and_place", leaves_before)
         .needs(GATEWAY),
+    case("attack3::handshakes_under_way_when_their_run_ends_are_cut_by_the_house", run_ends).needs(GATEWAY),
     case("attack3::a_credential_in_a_subprotocol_that_cannot_be_read_goes_nowhere", subprotocols).needs(GATEWAY),
     case("attack3::what_is_sent_with_a_handshake_is_read_once", sent_along).needs(GATEWAY),
     case("attack3::interim_answers_have_no_length_and_a_flood_of_them_holds_nothing", flood).needs(GATEWAY),
@@ -43,6 +44,35 @@ fn leaves_before() -> Result<()> {
         ensure!(began.elapsed() < Duration::from_secs(3), "it took {:?}", began.elapsed());
     }
     stage.session("/answered").map(drop)
+}
+
+fn run_ends() -> Result<()> {
+    let stage = Stage::start(|talk| {
+        talk.rest();
+        Ok(())
+    })?;
+    let mut waiting = Vec::new();
+    for at in 0..20 {
+        let mut inside = stage.inside()?;
+        inside.send(&asking(&format!("/w{at}"), ""))?;
+        waiting.push(inside);
+    }
+    until("the handshakes to arrive", Duration::from_secs(5), || (stage.host.heads().len() == 20).then_some(()))?;
+    let Stage { house, claimed, host } = stage;
+    claimed.report()?;
+    until("the host to be let go", Duration::from_secs(3), || (host.open() == 0).then_some(()))?;
+    let lines = until("the lines to close", Duration::from_secs(3), || {
+        let lines = house.ledger().ok()?;
+        let open = lines.iter().filter(|line| line["open"] == true).count();
+        (lines.iter().filter(|line| line["kind"] == "closed").count() == open).then_some(lines)
+    })?;
+    let of = |kind: &str| lines.iter().filter(|line| line["kind"] == kind).collect::<Vec<_>>();
+    for asked in of("request") {
+        let closed = of("closed").into_iter().find(|line| line["of"] == asked["seq"]);
+        ensure!(closed.is_some_and(|closed| closed["ended"] == "cut"), "{asked}: {closed:?}");
+    }
+    ensure!(of("request").len() == 20);
+    Ok(())
 }
 
 fn subprotocols() -> Result<()> {
