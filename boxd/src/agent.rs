@@ -106,8 +106,8 @@ pub(crate) enum PlanFault {
         "the prompt has {found} characters and {agent} takes {limit} at most: put the rest into a file of the workspace"
     )]
     PromptLength { agent: Agent, found: usize, limit: usize },
-    #[error("{name} in the home of {agent} {what}: correct it or remove it")]
-    Standing { agent: Agent, name: &'static str, what: String },
+    #[error("{path} {what}: correct it or remove it")]
+    Standing { path: String, what: String },
 }
 
 impl PlanFault {
@@ -117,6 +117,11 @@ impl PlanFault {
             Self::NoSentinel { .. } => exit::NO_CREDENTIAL,
             Self::Standing { .. } => exit::CANNOT_CREATE,
         }
+    }
+
+    /// A file of the agent's home is not as it must be.
+    pub(crate) fn standing(home: &Path, name: &str, what: impl Into<String>) -> Self {
+        Self::Standing { path: home.join(name).display().to_string(), what: what.into() }
     }
 
     fn no_sentinel(agent: Agent) -> Self {

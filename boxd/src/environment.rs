@@ -206,6 +206,7 @@ mod tests {
             ("SSH_AUTH_SOCK", "REAL"),
             ("GIT_CONFIG_VALUE_0", "REAL"),
             ("CLAUDE_CODE_OAUTH_TOKEN", "REAL"),
+            ("CODEX_REFRESH_TOKEN_URL_OVERRIDE", "REAL"),
             ("CLAUDE_CODE_MAX_RETRIES", "2"),
             ("PATH", "/bin"),
             ("LC_ALL", "C"),

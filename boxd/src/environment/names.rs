@@ -143,7 +143,7 @@ const SWITCHES: [&str; 9] = [
 const KEY_ENDINGS: [&str; 3] = ["_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN"];
 /// Whose settings hold nothing that ends so: it would be a secret, the way to one, or a way around the house.
 const AGENTS: [&str; 5] = ["ANTHROPIC_", "CLAUDE_CODE_", "CODEX_", "OPENAI_", "PI_"];
-const AGENT_ENDINGS: [&str; 11] = [
+const AGENT_ENDINGS: [&str; 12] = [
     "_TOKEN",
     "_SECRET",
     "_PASSWORD",
@@ -154,6 +154,7 @@ const AGENT_ENDINGS: [&str; 11] = [
     "_FILE_DESCRIPTOR",
     "_PROXY",
     "_URL",
+    "_URL_OVERRIDE",
     "_SOCKET",
 ];
 

@@ -128,7 +128,7 @@ fn standing(agent: Agent, home: &Folder) -> Result<Standing, SeedFault> {
             // A part of it might be sound, and mean something else.
             Some(bytes) if bytes.len() as u64 > STANDING_LIMIT => {
                 let what = format!("is longer than {STANDING_LIMIT} bytes");
-                return Err(PlanFault::Standing { agent, name, what }.into());
+                return Err(PlanFault::standing(home.path(), name, what).into());
             }
             Some(bytes) => drop(standing.insert(name, bytes)),
             None => {}

@@ -33,8 +33,14 @@ pub struct SecretText(Zeroizing<String>);
 impl Credential {
     /// # Errors
     /// A ChatGPT login for which neither the configuration nor the token names an account: the provider would not
-    /// know whom it serves.
+    /// know whom it serves. A text that says by its beginning that it is another provider's, or of another kind.
     pub fn new(role: &Role, value: SecretText) -> Result<Self, Malformed> {
+        let said = SHAPES.iter().find(|(beginning, ..)| value.expose().starts_with(beginning));
+        match said {
+            Some((_, provider, _)) if *provider != role.provider => return Err(Malformed::Foreign(*provider)),
+            Some((_, _, kind)) if *kind != role.kind => return Err(Malformed::OtherKind(*kind)),
+            _ => {}
+        }
         let mut role = role.clone();
         let mut expires = None;
         if role.is_chatgpt_login() {
@@ -133,6 +139,14 @@ impl fmt::Debug for SecretText {
 /// The account that a ChatGPT login acts for.
 const ACCOUNT_HEADER: HeaderName = HeaderName::from_static("chatgpt-account-id");
 
+/// How providers begin their credentials. A beginning that is not here says nothing.
+const SHAPES: [(&str, Provider, CredentialKind); 4] = [
+    ("sk-ant-oat", Provider::Anthropic, CredentialKind::Login),
+    ("sk-ant-api", Provider::Anthropic, CredentialKind::ApiKey),
+    ("sk-proj-", Provider::Openai, CredentialKind::ApiKey),
+    ("sk-svcacct-", Provider::Openai, CredentialKind::ApiKey),
+];
+
 #[cfg(test)]
 mod tests {
     use base64::Engine;
@@ -168,6 +182,26 @@ mod tests {
             assert_eq!(rendered(&credential), [(name.to_owned(), value.to_owned())]);
             assert!(credential.headers()[0].1.is_sensitive());
             assert!(!format!("{credential:?}{:?}", credential.headers()).contains("sk-real"));
+        }
+    }
+
+    #[test]
+    fn what_says_by_its_beginning_that_it_is_something_else_is_refused() {
+        use CredentialKind::{ApiKey, Login};
+        use Provider::{Anthropic, Openai, OpenaiCodex};
+        for (provider, kind, text, told) in [
+            (Openai, ApiKey, "sk-ant-api03-x", Some(Malformed::Foreign(Anthropic))),
+            (OpenaiCodex, Login, "sk-ant-oat01-x", Some(Malformed::Foreign(Anthropic))),
+            (OpenaiCodex, Login, "sk-proj-x", Some(Malformed::Foreign(Openai))),
+            (Anthropic, ApiKey, "sk-svcacct-x", Some(Malformed::Foreign(Openai))),
+            (Anthropic, ApiKey, "sk-ant-oat01-x", Some(Malformed::OtherKind(Login))),
+            (Anthropic, Login, "sk-ant-api03-x", Some(Malformed::OtherKind(ApiKey))),
+            (Anthropic, Login, "sk-ant-oat01-x", None),
+            (Openai, ApiKey, "sk-x", None),
+            (Anthropic, ApiKey, "of-a-relay", None),
+        ] {
+            let account = (provider == OpenaiCodex).then_some("mine");
+            assert_eq!(made(provider, kind, account, text).err(), told, "{provider} {text}");
         }
     }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use box_spec::{CredentialKind, Provider};
 use zeroize::Zeroizing;
 
 use super::credential::SecretText;
@@ -49,6 +50,10 @@ pub enum Malformed {
     NotUtf8,
     #[error("holds a token that names no ChatGPT account: give this [[secret]] its `account_id`")]
     NoAccount,
+    #[error("holds a credential of provider \"{}\", which must not be sent to another: correct this [[secret]]", .0.as_str())]
+    Foreign(Provider),
+    #[error("holds what is of kind \"{}\": correct this [[secret]]", match .0 { CredentialKind::Login => "login", CredentialKind::ApiKey => "api-key" })]
+    OtherKind(CredentialKind),
 }
 
 /// What a file looked like when it was read.

@@ -1,6 +1,5 @@
 //! codex's `config.toml`: what a box wants, and of the user's own what is about models and MCP servers.
 
-use box_spec::Agent;
 use toml::{Table, Value};
 
 use crate::agent::{PlanFault, Task};
@@ -29,7 +28,7 @@ pub(super) fn text(task: &Task<'_>) -> Result<String, PlanFault> {
     set("otel", off(&["exporter", "trace_exporter", "metrics_exporter"], "none".into()));
     // The last one would try for ever where the door is gone.
     set("features", off(&["plugins", "apps", "unbounded_connection_retries"], false.into()));
-    toml::to_string(&table).map_err(|_| fault("cannot be written as TOML"))
+    toml::to_string(&table).map_err(|_| fault(task, "cannot be written as TOML"))
 }
 
 /// What stays of the file that is there.
@@ -37,14 +36,14 @@ fn kept(task: &Task<'_>) -> Result<Table, PlanFault> {
     let Some(bytes) = task.standing.get(STANDING[0]) else {
         return Ok(Table::new());
     };
-    let text = std::str::from_utf8(bytes).map_err(|_| fault("is not UTF-8"))?;
-    let mut table: Table = text.parse().map_err(|_| fault("is no TOML"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| fault(task, "is not UTF-8"))?;
+    let mut table: Table = text.parse().map_err(|_| fault(task, "is no TOML"))?;
     table.retain(|key, _| KEPT.contains(&key));
     Ok(table)
 }
 
-fn fault(what: &str) -> PlanFault {
-    PlanFault::Standing { agent: Agent::Codex, name: STANDING[0], what: what.to_owned() }
+fn fault(task: &Task<'_>, what: &str) -> PlanFault {
+    PlanFault::standing(task.home, STANDING[0], what)
 }
 
 /// The user's, from one launch to the next.

@@ -1,6 +1,6 @@
 //! pi's files: the credentials, the settings, and the user's own that must be sound.
 
-use box_spec::{Agent, CredentialKind, Provider, Sentinel};
+use box_spec::{CredentialKind, Provider, Sentinel};
 use serde_json::{Map, Value, json};
 
 use crate::agent::{Content, IN_A_CENTURY, Place, PlanFault, PlannedFile, Task, json};
@@ -68,11 +68,7 @@ fn object(task: &Task<'_>, name: &'static str) -> Result<Map<String, Value>, Pla
     let Some(bytes) = task.standing.get(name) else {
         return Ok(Map::new());
     };
-    json::object(bytes).ok_or_else(|| PlanFault::Standing {
-        agent: Agent::Pi,
-        name,
-        what: "is no JSON object".to_owned(),
-    })
+    json::object(bytes).ok_or_else(|| PlanFault::standing(task.home, name, "is no JSON object"))
 }
 
 const SETTINGS: &str = "settings.json";
