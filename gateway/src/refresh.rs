@@ -61,7 +61,7 @@ impl Refresher {
     /// # Errors
     /// It may work another time; says what stood in the way.
     async fn attempt(&self, login: &Arc<Login>, anew: bool) -> Result<(), String> {
-        let lock = locked(login, anew).await?;
+        let Some(lock) = locked(login, anew).await? else { return Ok(()) };
         let begin = Arc::clone(login);
         let Some(attempt) = on_disk(move || begin.begin(anew)).await?.map_err(|fault| fault.to_string())? else {
             return Ok(());
@@ -138,7 +138,7 @@ fn close(line: Line, status: Option<u16>, ended: Ended, reason: Option<Reason>, 
     line.close(Outcome { status, ended, reason, inside: Some(inside), ..Outcome::default() });
 }
 
-/// The lock that all gateways with this login share. Whoever has it may be refreshing: then it is not due any more.
+/// The lock that all gateways with this login share. `None`: whoever has it was refreshing, and it is not due any more.
 async fn locked(login: &Arc<Login>, anew: bool) -> Result<Option<File>, String> {
     let end = Instant::now() + LOCK_WAIT;
     loop {

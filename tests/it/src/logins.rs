@@ -19,6 +19,7 @@ pub(crate) const CASES: &[Case] = &[
         .needs(GATEWAY),
     case("logins::a_token_host_that_is_not_trusted_is_told_nothing", chain::untrusted).needs(GATEWAY),
     case("logins::a_folder_that_keeps_no_login_is_refused_at_start", chain::unkeepable).needs(AS_USER),
+    case("logins::an_ordinary_user_keeps_a_refreshed_login_as_his_own", chain::ordinary_user).needs(AS_USER),
     case("logins::the_real_refresh_token_reaches_no_box", chain::nowhere).needs(GATEWAY),
     case("logins::credential_lists_and_tests", chain::listed).needs(GATEWAY),
     case("logins::claude_runs_on_a_hosts_login_after_its_end", agents::claude).needs(CLAUDE),

@@ -1,6 +1,6 @@
 //! What goes wrong with a login: told, never stormed, never failing open, and nothing of it in a box.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -97,6 +97,19 @@ pub(super) fn unkeepable() -> Result<()> {
             ensure!(ran.stderr.contains(said) && ran.stderr.contains(".credentials.json"), "{}", ran.stderr);
         }
     }
+    Ok(())
+}
+
+/// As in a container: the gateway is the user whose login it is.
+pub(super) fn ordinary_user() -> Result<()> {
+    let mut host = Host::prepare(CLAUDE, -99, |house| house.as_user(USER))?;
+    give(&host.house.folder().join("login"), USER)?;
+    host.house.start()?;
+    worked(&host.once()?)?;
+    ensure!(host.carried() == [bearer(&fresh(&CLAUDE))], "{:?}", host.carried());
+    let kept = std::fs::symlink_metadata(host.file())?;
+    ensure!(host.read()?.contains("rt-stand-in-1"), "the refreshed login is not on disk");
+    ensure!((kept.uid(), kept.mode() & 0o7777) == (USER, 0o600), "{kept:?}");
     Ok(())
 }
 
