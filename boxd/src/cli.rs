@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Deed {
     /// Claims a run, starts the agent with one prompt, and reports how it ended.
     Run(Box<RunArguments>),
+    /// Tells what this box is and whether a run would start in it; claims nothing.
+    Doctor(DoctorArguments),
     /// Prints the version of boxd.
     Version,
 }
@@ -121,6 +123,16 @@ pub(crate) struct RunArguments {
     pub(crate) agent_arguments: Vec<String>,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Tries what a hostile agent would, and tells what came of each attempt.
+    #[arg(long)]
+    pub(crate) attack: bool,
+    /// The door's socket. Also BOXGATE_DOOR; by default /run/boxgate/door/door.sock.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) door: Option<PathBuf>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Output {
     Native,
@@ -181,7 +193,7 @@ mod tests {
         let arguments = ["boxd", "run"].iter().chain(arguments).map(Into::into);
         match Cli::read(arguments).ok()?.deed {
             Deed::Run(run) => Some(*run),
-            Deed::Version => None,
+            Deed::Doctor(_) | Deed::Version => None,
         }
     }
 
@@ -206,7 +218,7 @@ mod tests {
             let cli = Cli::read(line.split(' ').map(Into::into)).ok()?;
             match cli.deed {
                 Deed::Run(run) => Some((cli.isolation.made.isolate, run)),
-                Deed::Version => None,
+                Deed::Doctor(_) | Deed::Version => None,
             }
         };
         for (line, agent) in [

@@ -10,7 +10,7 @@ use box_spec::{Agent, Fingerprint};
 use shim::Door;
 use thiserror::Error;
 
-use crate::cli::{Output, RunArguments};
+use crate::cli::{DoctorArguments, Output, RunArguments};
 use crate::environment::{self, Variables};
 use crate::harden::{LeftOut, LeftOutFault};
 use crate::isolate::Inside;
@@ -52,6 +52,16 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct WantedVersion {
     pub(crate) agent: Agent,
+    pub(crate) agent_path: Vec<PathBuf>,
+    pub(crate) variables: Variables,
+}
+
+/// `boxd doctor`.
+#[derive(Debug)]
+pub(crate) struct WantedDoctor {
+    pub(crate) attack: bool,
+    pub(crate) door: Door,
+    pub(crate) house: Option<Fingerprint>,
     pub(crate) agent_path: Vec<PathBuf>,
     pub(crate) variables: Variables,
 }
@@ -149,6 +159,24 @@ impl Inputs {
             left_out: LeftOut::read(&arguments.unsafe_without)?,
             agent_arguments: arguments.agent_arguments,
         })))
+    }
+}
+
+impl WantedDoctor {
+    pub(crate) fn new(arguments: DoctorArguments, given: BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
+        let DoctorArguments { attack, door } = arguments;
+        let mut given = given;
+        let OwnVariables { agent: _, system: _, door: named, session: _, house, agent_path } =
+            OwnVariables::take(&mut given)?;
+        let door = door.or(named).unwrap_or_else(|| PathBuf::from(DOOR));
+        let door = Door::at(absolute(door, "--door")?);
+        Ok(Self { attack, door, house, agent_path, variables: environment::scrub(given) })
+    }
+
+    /// Into the box that boxd has made.
+    pub(crate) fn move_in(&mut self, inside: Inside) {
+        self.variables.keep_for_isolation();
+        self.door = inside.door;
     }
 }
 

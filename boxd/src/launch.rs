@@ -9,7 +9,9 @@ mod shim;
 mod supervise;
 mod report;
 
-use box_spec::Layers;
+use ::shim::Door;
+use box_spec::wire::Identity;
+use box_spec::{Fingerprint, Layers};
 use nix::sys::signal::Signal;
 use nix::unistd::getpid;
 use thiserror::Error;
@@ -120,6 +122,11 @@ async fn governed(
     Ok(supervise::supervise(wanted, claimed, up, held, inherited, asked, children).await?)
 }
 
+/// Who is behind a door, and whether it is the house that it must be; the text says what is wrong.
+pub(crate) async fn house_behind(door: &Door, pinned: Option<&Fingerprint>) -> Result<Identity, String> {
+    claim::identify(door, pinned).await.map_err(|fault| say::chain(&fault))
+}
+
 /// What ended a launch, by its step.
 #[derive(Debug, Error)]
 enum LaunchFault {
@@ -155,6 +162,6 @@ fn own_fault(text: &str) -> u8 {
 }
 
 /// Whether boxd is the init of its PID namespace, so that the namespace dies with it.
-fn is_namespace_init() -> bool {
+pub(crate) fn is_namespace_init() -> bool {
     getpid().as_raw() == 1
 }

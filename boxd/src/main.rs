@@ -6,6 +6,7 @@ mod isolate;
 mod harden;
 mod filter;
 mod launch;
+mod doctor;
 mod agent;
 mod environment;
 mod find;
@@ -24,8 +25,8 @@ mod sys;
 
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Deed};
-use crate::inputs::{Inputs, Wanted, WantedVersion};
+use crate::cli::{Cli, Deed, RunArguments};
+use crate::inputs::{Inputs, Wanted, WantedDoctor, WantedVersion};
 use crate::isolate::{Entered, Inside, IsolateOptions};
 
 fn main() -> ExitCode {
@@ -36,8 +37,16 @@ fn main() -> ExitCode {
     };
     let ended = match cli.deed {
         Deed::Version => version::of_boxd(),
+        Deed::Doctor(mut arguments) => {
+            let isolation = cli.isolation.options(&mut arguments.door, &mut None, &environment);
+            match WantedDoctor::new(arguments, environment) {
+                Ok(wanted) => examine(wanted, isolation),
+                Err(fault) => say::usage(&fault),
+            }
+        }
         Deed::Run(mut arguments) => {
-            let isolation = cli.isolation.options(&mut arguments, &environment);
+            let RunArguments { door, session, .. } = &mut *arguments;
+            let isolation = cli.isolation.options(door, session, &environment);
             match Inputs::new(arguments, environment) {
                 Ok(Inputs::AgentVersion(wanted)) => agent_version(wanted, isolation),
                 Ok(Inputs::Run(wanted)) => run(*wanted, isolation),
@@ -46,6 +55,15 @@ fn main() -> ExitCode {
         }
     };
     ExitCode::from(ended)
+}
+
+fn examine(mut wanted: WantedDoctor, isolation: Option<IsolateOptions>) -> u8 {
+    match settle(isolation) {
+        Ok(Some(inside)) => wanted.move_in(inside),
+        Ok(None) => {}
+        Err(ended) => return ended,
+    }
+    doctor::examine(&wanted)
 }
 
 fn run(mut wanted: Wanted, isolation: Option<IsolateOptions>) -> u8 {

@@ -3,6 +3,7 @@
 
 pub(crate) mod isolate;
 pub(crate) mod harden;
+pub(crate) mod attempt;
 
 use std::ffi::{CStr, c_char};
 use std::io;

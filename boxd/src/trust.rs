@@ -27,6 +27,11 @@ pub(crate) fn bundle(ca: &str) -> Option<String> {
     Some(joined(&roots, ca))
 }
 
+/// Where the image has roots of its own.
+pub(crate) fn image_roots() -> Option<&'static str> {
+    ROOTS.into_iter().find(|path| roots_at(Path::new(path)).is_some())
+}
+
 /// Whether each of the files holds the house's certificate, as clients that read them will find it.
 pub(crate) fn is_in<'a>(files: impl IntoIterator<Item = &'a PathBuf>, ca: &str) -> bool {
     let Some(wanted) = certificates(ca).next() else { return false };

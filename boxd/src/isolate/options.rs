@@ -5,15 +5,16 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::plan::{IsolateOptions, SESSION};
-use crate::cli::{BoxArguments, IsolateArguments, RunArguments};
+use crate::cli::{BoxArguments, IsolateArguments};
 use crate::inputs::DOOR;
 
 impl IsolateArguments {
-    /// None without `--isolate`. Takes the run's door and session, which name places of the host, and puts the box's
-    /// own session in their stead.
+    /// None without `--isolate`. Takes the door and session that stand behind the word for what is to be done, which name
+    /// places of the host, and puts the box's own session in their stead.
     pub(crate) fn options(
         self,
-        run: &mut RunArguments,
+        run_door: &mut Option<PathBuf>,
+        run_session: &mut Option<PathBuf>,
         environment: &BTreeMap<OsString, OsString>,
     ) -> Option<IsolateOptions> {
         let Self { made, door, session } = self;
@@ -22,10 +23,10 @@ impl IsolateArguments {
             return None;
         }
         let named = |name: &str| path(environment.get(OsStr::new(name)));
-        let door = door.or_else(|| run.door.take()).or_else(|| named("BOXGATE_DOOR"));
-        let session = session.or_else(|| run.session.take()).or_else(|| named("BOXGATE_SESSION"));
-        run.door = None;
-        run.session = Some(PathBuf::from(SESSION));
+        let door = door.or_else(|| run_door.take()).or_else(|| named("BOXGATE_DOOR"));
+        let session = session.or_else(|| run_session.take()).or_else(|| named("BOXGATE_SESSION"));
+        *run_door = None;
+        *run_session = Some(PathBuf::from(SESSION));
         Some(IsolateOptions {
             door: door.unwrap_or_else(|| PathBuf::from(DOOR)),
             workspace,
@@ -55,7 +56,7 @@ mod tests {
         let Deed::Run(mut run) = cli.deed else { return None };
         let given: BTreeMap<OsString, OsString> =
             variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        Some((cli.isolation.options(&mut run, &given), run.session))
+        Some((cli.isolation.options(&mut run.door, &mut run.session, &given), run.session))
     }
 
     #[test]

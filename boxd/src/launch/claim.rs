@@ -66,7 +66,7 @@ impl ClaimFault {
 /// Asks for a run.
 pub(super) async fn claim(wanted: &Wanted) -> Result<(Claimed, Held), ClaimFault> {
     if let Some(pinned) = &wanted.house {
-        check_house(&wanted.door, pinned).await?;
+        identify(&wanted.door, Some(pinned)).await?;
     }
     let (spec, lines) = open(&wanted.door, wanted.agent, None).await?;
     if trust::fingerprint(&spec.ca_pem).as_ref() != Some(&spec.house) {
@@ -96,19 +96,19 @@ pub(super) async fn attest(held: &mut Held, attestation: Attestation) -> Result<
     }
 }
 
-/// Whether the house behind the door is the one that it must be. Nothing of this box is told before that is known.
-async fn check_house(door: &Door, pinned: &Fingerprint) -> Result<(), ClaimFault> {
+/// Which house is behind the door, and whether it is the one that it must be. Nothing of this box is told before that is known.
+pub(super) async fn identify(door: &Door, pinned: Option<&Fingerprint>) -> Result<Identity, ClaimFault> {
     let reply = http::ask(door, "GET", HEALTH_PATH, None).await.map_err(|fault| refine(door, fault))?;
     let told = match reply {
         Reply::Answer { status: 200, body } => serde_json::from_slice::<Identity>(&body).ok(),
         Reply::Answer { .. } | Reply::Upgraded(_) => None,
     };
-    match told {
-        Some(identity) if identity.house == *pinned => Ok(()),
-        Some(identity) => {
+    match (told, pinned) {
+        (Some(identity), Some(pinned)) if identity.house != *pinned => {
             Err(ClaimFault::Foreign { door: door.name().to_owned(), found: identity.house, pinned: pinned.clone() })
         }
-        None => Err(no_house(door, "it does not tell its identity")),
+        (Some(identity), _) => Ok(identity),
+        (None, _) => Err(no_house(door, "it does not tell its identity")),
     }
 }
 

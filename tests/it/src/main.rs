@@ -12,6 +12,7 @@ mod called;
 mod stock;
 mod isolated;
 mod hardened;
+mod doctor;
 mod claude;
 mod mcp;
 mod known;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         stock::CASES,
         isolated::CASES,
         hardened::CASES,
+        doctor::CASES,
         claude::CASES,
         mcp::CASES,
         known::CASES,

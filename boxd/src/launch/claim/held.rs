@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::http::{HttpFault, Lines};
-use super::{ClaimFault, check_house, open};
+use super::{ClaimFault, identify, open};
 use crate::say;
 use ::shim::Door;
 
@@ -148,7 +148,7 @@ impl Keeper {
 
     async fn try_to_take_up(&self) -> Result<Lines, Trouble> {
         // The token is shown to this house alone.
-        check_house(&self.door, &self.house).await.map_err(Trouble::of)?;
+        identify(&self.door, Some(&self.house)).await.map_err(Trouble::of)?;
         let (spec, lines) = open(&self.door, self.agent, Some(self.token.clone())).await.map_err(Trouble::of)?;
         match spec.run == self.run && spec.house == self.house {
             true => Ok(lines),

@@ -50,7 +50,7 @@ pub(super) fn parts_below_steps() -> Result<()> {
             &["gateway/src/main", "gateway/src/lib", "gateway/src/house", "gateway/src/flow", "gateway/src/cli"][..],
             ["flow::", "mod flow"],
         ),
-        ("boxd/src/", &["boxd/src/main", "boxd/src/launch"][..], ["launch::", "mod launch"]),
+        ("boxd/src/", &["boxd/src/main", "boxd/src/doctor", "boxd/src/launch"][..], ["launch::", "mod launch"]),
     ] {
         let parts: Vec<&Source> =
             sources.iter().filter(|s| s.path.starts_with(home) && !above.iter().any(|place| s.is_in(place))).collect();
@@ -122,7 +122,7 @@ const FENCES: [Fence; 6] = [
         deed: "children are waited for",
         words: &["waitpid(", "waitid(", "tokio::process"],
         within: "boxd/",
-        places: &["boxd/src/reaper", "boxd/src/isolate", "boxd/src/sys"],
+        places: &["boxd/src/reaper", "boxd/src/isolate", "boxd/src/doctor", "boxd/src/sys"],
     },
 ];
 

@@ -1,0 +1,194 @@
+//! `boxd doctor`: what this box is and whether a run would start in it, for people; with `--attack`, what is refused in it.
+//!
+//! It hardens itself as a launch does, and claims nothing: it can be asked beside a run.
+
+mod attack;
+
+use std::fmt::Write;
+use std::os::fd::OwnedFd;
+
+use box_spec::{Agent, BoxFacts, Layer, Layers};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{AccessFlags, access, geteuid};
+
+use self::attack::Attempt;
+use crate::harden::{self, LeftOut};
+use crate::inputs::WantedDoctor;
+use crate::lock::Network;
+use crate::{exit, facts, find, launch, lock, say, sys, trust};
+
+/// Looks, prints what it found, and gives the exit code: 77 where a run would not start or an attack was let in.
+pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
+    if let Err(fault) = sys::close_to_others() {
+        say::line(&format!("prepare this process: {fault}"));
+        return exit::OWN_FAULT;
+    }
+    let (network, open) = lock::look();
+    let (layers, scope) = match harden::harden(&LeftOut::default()) {
+        Ok(hardened) => hardened,
+        Err(fault) => {
+            say::line(&say::chain(&fault));
+            return exit::UNPROVEN;
+        }
+    };
+    if wanted.attack {
+        return attack(scope.as_ref());
+    }
+    let rows = [
+        row(true, "box", &box_of(&facts::look(&network))),
+        network_row(&network, open.as_ref()),
+        layers_row(&layers),
+        house_row(wanted),
+        roots_row(),
+        agents_row(wanted),
+        workspace_row(),
+    ];
+    let text: String = rows.iter().map(|row| row.text.as_str()).collect();
+    let code = if rows.iter().all(|row| row.good) { 0 } else { exit::UNPROVEN };
+    print(&text).unwrap_or(code)
+}
+
+/// One line of the table.
+struct Row {
+    good: bool,
+    text: String,
+}
+
+fn row(good: bool, what: &str, said: &str) -> Row {
+    Row { good, text: format!("{}  {what:<10} {said}\n", if good { "ok   " } else { "FAULT" }) }
+}
+
+fn box_of(facts: &BoxFacts) -> String {
+    let init = if launch::is_namespace_init() { "PID 1" } else { "not PID 1" };
+    let root = if facts.read_only_root { "read-only root" } else { "writable root" };
+    let image = facts.image.as_deref().unwrap_or("an image without a name");
+    format!("{image}, kernel {}, uid {}, {init}, {root}, capabilities {}", facts.kernel, geteuid(), facts.capabilities)
+}
+
+fn network_row(network: &Network, open: Option<&lock::Open>) -> Row {
+    match open {
+        None => row(true, "network", "loopback alone"),
+        Some(open) => {
+            let mut said = format!("not locked: {}", say::chain(open));
+            if network.interfaces.len() > 1 {
+                let _cannot_fail = write!(said, " (of {})", network.interfaces.join(", "));
+            }
+            said.push_str("; give the box none (network_mode: none), or let boxd make the box (--isolate)");
+            row(false, "network", &said)
+        }
+    }
+}
+
+fn layers_row(layers: &Layers) -> Row {
+    let state = |layer: &Layer| match layer {
+        Layer::On => "on",
+        Layer::Absent => "not in this kernel",
+        Layer::LeftOut(_) => "left out",
+    };
+    let said: Vec<String> = layers.named().iter().map(|(name, layer)| format!("{name} {}", state(layer))).collect();
+    row(true, "hardening", &said.join(", "))
+}
+
+fn house_row(wanted: &WantedDoctor) -> Row {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answered = match runtime {
+        Ok(runtime) => runtime.block_on(launch::house_behind(&wanted.door, wanted.house.as_ref())),
+        Err(fault) => return row(false, "house", &format!("start the runtime: {fault}")),
+    };
+    match answered {
+        Ok(identity) => {
+            let pinned = if wanted.house.is_some() { "pinned" } else { "not pinned" };
+            let said = format!("box {} of {}, {pinned}, at {}", identity.box_id, identity.house, wanted.door.name());
+            row(true, "house", &said)
+        }
+        Err(fault) => row(false, "house", &fault),
+    }
+}
+
+fn roots_row() -> Row {
+    match trust::image_roots() {
+        Some(path) => row(true, "roots", path),
+        None => row(true, "roots", "the image has none: clients will trust the house's certificate alone"),
+    }
+}
+
+/// A box needs one agent; the others are told of too.
+fn agents_row(wanted: &WantedDoctor) -> Row {
+    let mut any = false;
+    let said = Agent::ALL.map(|agent| match find::find(agent, &wanted.agent_path, wanted.variables.get("PATH")) {
+        Ok(found) => {
+            any = true;
+            let version = found.version.as_deref().unwrap_or("of unknown version");
+            format!("{agent} {version}")
+        }
+        Err(find::FindFault::NotFound { .. }) => format!("no {agent}"),
+        Err(fault) => fault.to_string(),
+    });
+    let fix = if any { "" } else { "; install one, or name its folder by BOXGATE_AGENT_PATH" };
+    row(any, "agents", &format!("{}{fix}", said.join(", ")))
+}
+
+fn workspace_row() -> Row {
+    let Ok(here) = std::env::current_dir() else {
+        return row(false, "workspace", "the current folder is gone");
+    };
+    match access(&here, AccessFlags::W_OK | AccessFlags::X_OK) {
+        Ok(()) => row(true, "workspace", &format!("{}, writable", here.display())),
+        Err(fault) => {
+            let said = format!(
+                "{} cannot be written by uid {}: {}; give the folder to that user, or run the box as its owner",
+                here.display(),
+                geteuid(),
+                fault.desc()
+            );
+            row(false, "workspace", &said)
+        }
+    }
+}
+
+/// Lets a child attack this process, and waits for what it tells.
+fn attack(scope: Option<&OwnedFd>) -> u8 {
+    let child = match sys::isolate::clone_into(0) {
+        Ok(Some(child)) => child,
+        Ok(None) => sys::isolate::end_now(i32::from(attacked(scope))),
+        Err(fault) => {
+            say::line(&format!("start the attacker: {fault}"));
+            return exit::OWN_FAULT;
+        }
+    };
+    match waitpid(child, None) {
+        Ok(WaitStatus::Exited(_, code)) => u8::try_from(code).unwrap_or(exit::OWN_FAULT),
+        other => {
+            say::line(&format!("the attacker did not end by itself: {other:?}"));
+            exit::OWN_FAULT
+        }
+    }
+}
+
+fn attacked(scope: Option<&OwnedFd>) -> u8 {
+    let attempts = match attack::attempts(scope) {
+        Ok(attempts) => attempts,
+        Err(fault) => {
+            say::line(&format!("enter the scope: {fault}"));
+            return exit::OWN_FAULT;
+        }
+    };
+    let mut text = String::new();
+    for Attempt { what, refused } in &attempts {
+        let _cannot_fail = match refused {
+            Some(errno) => writeln!(text, "refused  {what:<56} {errno:?}"),
+            None => writeln!(text, "LET IN   {what}"),
+        };
+    }
+    let let_in = attempts.iter().filter(|attempt| attempt.refused.is_none()).count();
+    let _cannot_fail = writeln!(text, "{} attempts, {let_in} let in", attempts.len());
+    print(&text).unwrap_or(if let_in == 0 { 0 } else { exit::UNPROVEN })
+}
+
+/// An exit code where it could not be printed.
+fn print(text: &str) -> Option<u8> {
+    let fault =
+        std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).err().and_then(crate::output::matters)?;
+    say::line(&format!("print: {fault}"));
+    Some(exit::UNREPORTED)
+}
