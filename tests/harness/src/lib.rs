@@ -19,11 +19,13 @@ pub mod door;
 pub mod raw;
 pub mod relay;
 pub mod secrets;
+pub mod docker;
 
 pub use bare::Bare;
 pub use boxes::BoxRun;
 pub use case::{Case, case, made};
 pub use claim::Claimed;
+pub use docker::Engine;
 pub use door::Tunnel;
 pub use house::{House, HouseBuilder};
 pub use needs::Need;

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use crate::docker::Engine;
 use crate::tools::Tools;
 
 /// A need. Each is looked at once.
@@ -29,6 +30,8 @@ pub enum Need {
     Strace,
     /// The compiler, for what must not compile.
     Rustc,
+    /// Docker and docker-compose, and root to start an engine; the stand-in as a program, and all agents in npm's tree.
+    Docker,
 }
 
 impl Need {
@@ -50,6 +53,7 @@ impl Need {
             Self::Git => program("git"),
             Self::Strace => program("strace"),
             Self::Rustc => program("rustc"),
+            Self::Docker => Engine::missing(),
         }
     }
 }

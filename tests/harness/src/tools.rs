@@ -87,6 +87,15 @@ impl Tools {
         pick("BOXGATE_TEST_MCP_ECHO", &[Self::profile()?.join("mcp-echo"), Self::target()?.join("debug/mcp-echo")])
     }
 
+    /// The stand-in as a program.
+    ///
+    /// # Errors
+    ///
+    /// When it was not built.
+    pub fn standin() -> Result<PathBuf> {
+        pick("BOXGATE_TEST_STANDIN", &[Self::profile()?.join("standin"), Self::target()?.join("debug/standin")])
+    }
+
     /// A library of the workspace, as it was built beside this program.
     ///
     /// # Errors

@@ -29,6 +29,7 @@ mod wire;
 mod proof;
 mod crash;
 mod attack;
+mod docker;
 
 use std::process::ExitCode;
 
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         attack::claim::CASES,
         attack::flood::CASES,
         attack::lost::CASES,
+        docker::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())
 }

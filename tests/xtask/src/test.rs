@@ -149,7 +149,7 @@ impl Sum {
 }
 
 /// Programs that tests need, and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("python3", "python3"),
     ("openssl", "openssl"),
     ("curl", "curl"),
@@ -157,6 +157,9 @@ const PACKAGES: [(&str, &str); 7] = [
     ("strace", "strace"),
     ("unshare", "util-linux"),
     ("ip", "iproute2"),
+    ("dockerd", "docker.io"),
+    ("docker-compose", "docker-compose"),
+    ("debootstrap", "debootstrap"),
 ];
 
 #[cfg(test)]

@@ -1,0 +1,219 @@
+//! An engine of the tests' own, a copy of the house for `compose.yaml`, and images from what was built before.
+//!
+//! The engine shares nothing with one that the machine may have: no default bridge, no firewall rule, a folder of its own.
+//! It ends with the tests, and its folder is removed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::process::{self, Ran, Running};
+use crate::tools::Tools;
+use crate::waits::until;
+
+/// A running engine, and a project folder with `compose.yaml` whose images are built.
+pub struct Engine {
+    folder: PathBuf,
+}
+
+impl Engine {
+    /// The engine of this process, started at the first call.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start, or an image cannot be built.
+    pub fn get() -> Result<&'static Self> {
+        static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
+        let engine = ENGINE.get_or_init(|| Self::start().map_err(|fault| format!("{fault:#}")));
+        engine.as_ref().map_err(|fault| anyhow::anyhow!("{fault}"))
+    }
+
+    /// Why there can be no engine on this machine, or nothing.
+    #[must_use]
+    pub fn missing() -> Option<String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+        let absent = PROGRAMS.iter().find(|name| !found(name));
+        match absent {
+            Some(name) => Some(format!("{name} is not installed")),
+            None => (!nix::unistd::Uid::effective().is_root()).then(|| "an engine needs root".to_owned()),
+        }
+    }
+
+    /// Where `compose.yaml` and its folders are.
+    #[must_use]
+    pub fn project(&self) -> PathBuf {
+        self.folder.join("project")
+    }
+
+    /// `docker-compose` in the project.
+    #[must_use]
+    pub fn compose(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("docker-compose");
+        command.args(arguments).current_dir(self.project());
+        self.of_this_engine(command)
+    }
+
+    /// `docker`, at this engine.
+    #[must_use]
+    pub fn docker(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("docker");
+        command.args(arguments);
+        self.of_this_engine(command)
+    }
+
+    /// Runs it to its end, which must be a good one.
+    ///
+    /// # Errors
+    ///
+    /// When it ends otherwise, or not in ten minutes.
+    pub fn must(&self, command: Command) -> Result<Ran> {
+        process::run(command, None, Duration::from_secs(600))?.expect_code(0)
+    }
+
+    /// Starts a run of a box in the background.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn start_run(&self, arguments: &[&str]) -> Result<Running> {
+        process::start(self.compose(&[&["run", "--rm", "-T"], arguments].concat()), None)
+    }
+
+    fn of_this_engine(&self, mut command: Command) -> Command {
+        command.env("DOCKER_HOST", self.host()).env("DOCKER_BUILDKIT", "0").env("COMPOSE_PROJECT_NAME", "house");
+        command.env("RUST_IMAGE", "programs:here").env("NODE_IMAGE", "agents:here").env("BASE_IMAGE", "base:here");
+        command.env("BOX_TOOLS", "");
+        command
+    }
+
+    fn host(&self) -> String {
+        format!("unix://{}/docker.sock", self.folder.display())
+    }
+
+    fn start() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("boxgate-docker-").tempdir().context("make a folder")?.keep();
+        let engine = Self { folder };
+        engine.serve()?;
+        let answers = || engine.docker(&["version"]).stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
+        until("the engine", Duration::from_secs(60), || answers().filter(|status| status.success()))
+            .with_context(|| std::fs::read_to_string(engine.folder.join("dockerd.log")).unwrap_or_default())?;
+        engine.copy_project()?;
+        engine.images()?;
+        Ok(engine)
+    }
+
+    /// A shell holds the engine: told that these tests are gone, it ends the engine by its id and removes the folder.
+    fn serve(&self) -> Result<()> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "TERM", "sh", "-c", HOLD, "sh"]).arg(&self.folder);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let (tell, told) = std::sync::mpsc::channel();
+        // The kernel tells the shell when the thread that started it ends, so that one never does.
+        std::thread::spawn(move || {
+            let started = command.spawn();
+            let lives = started.is_ok();
+            let _nobody_waits = tell.send(started.map(drop));
+            if lives {
+                loop {
+                    std::thread::park();
+                }
+            }
+        });
+        told.recv().context("start the engine")?.context("start the engine")
+    }
+
+    fn copy_project(&self) -> Result<()> {
+        std::fs::create_dir(self.project()).context("make the project")?;
+        let script = "tar -C \"$1\" --exclude=node_modules --exclude='*.crt' --exclude=box/runs --exclude=box/workspace \
+            -c compose.yaml .dockerignore .cargo Cargo.toml Cargo.lock box boxd gateway shim tests | tar -C \"$2\" -x \
+            && find \"$2/box/secrets\" -type f ! -name .gitignore -delete";
+        let mut copy = Command::new("sh");
+        copy.args(["-euc", script, "sh"]).arg(Tools::workspace()).arg(self.project());
+        self.must(copy).map(drop)
+    }
+
+    /// A base by debootstrap, kept for the next time; what was built before in place of a compiler and a registry; and
+    /// from these, by the house's own Dockerfiles, the images of `compose.yaml`.
+    fn images(&self) -> Result<()> {
+        let base = Tools::target()?.join("docker-base.tar");
+        if !base.is_file() {
+            let mut make = Command::new("sh");
+            make.args(["-euc", DEBOOTSTRAP, "sh"]).arg(self.folder.join("root")).arg(&base);
+            self.must(make)?;
+        }
+        let base = base.to_str().context("a path in UTF-8")?;
+        self.must(self.docker(&["import", base, "base:here"]))?;
+        let mut stage = Command::new("sh");
+        stage.args(["-euc", STAGE, "sh"]).arg(self.folder.join("stage"));
+        stage.args([Tools::gateway()?, Tools::standin()?, Tools::boxd()?, Tools::agents().join("node_modules")]);
+        self.must(stage)?;
+        for name in ["programs", "agents"] {
+            let context = self.folder.join("stage").join(name);
+            self.must(self.docker(&["build", "-q", "-t", &format!("{name}:here"), &context.to_string_lossy()]))?;
+        }
+        self.must(self.compose(&["--profile", "demo", "build"]))?;
+        let images = self.must(self.docker(&["images", "--format", "{{.Repository}}:{{.Tag}}"]))?.text();
+        for image in ["gateway", "standin", "box"] {
+            ensure!(images.contains(&format!("localhost/boxgate/{image}:")), "no image {image} among: {images}");
+        }
+        Ok(())
+    }
+
+    /// Replaces a text in a file of the project.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or written, or does not have the text.
+    pub fn edit(&self, name: &Path, from: &str, to: &str) -> Result<()> {
+        let path = self.project().join(name);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        ensure!(text.contains(from), "{} does not have: {from}", path.display());
+        crate::files::put(&path, text.replace(from, to).as_bytes(), 0o644)
+    }
+}
+
+const PROGRAMS: [&str; 6] = ["dockerd", "docker", "docker-compose", "debootstrap", "setpriv", "tar"];
+const HOLD: &str = r#"
+dockerd --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/dockerd.pid" --host "unix://$1/docker.sock" \
+    --bridge none --iptables=false --ip-forward=false --default-address-pool base=172.29.0.0/16,size=24 \
+    > "$1/dockerd.log" 2>&1 &
+engine=$!
+trap 'kill "$engine"' TERM INT
+wait "$engine" || wait "$engine" || true
+rm -rf --one-file-system "$1"
+"#;
+const DEBOOTSTRAP: &str = r#"
+debootstrap --variant=minbase bookworm "$1"
+tar -C "$1" -cf "$2.new" . && mv "$2.new" "$2"
+rm -rf "$1"
+"#;
+/// In place of a compiler and of npm stand scripts that hand out what is there.
+const STAGE: &str = r#"
+mkdir -p "$1/programs" "$1/agents"
+cp "$2" "$1/programs/gateway"; cp "$3" "$1/programs/standin"; cp "$4" "$1/programs/boxd"
+cp -al "$5" "$1/agents/node_modules" 2>/dev/null || cp -a "$5" "$1/agents/"
+printf '#!/bin/sh\n' > "$1/programs/update-ca-certificates"
+cp "$1/programs/update-ca-certificates" "$1/agents/"
+cat > "$1/programs/cargo" <<'END'
+#!/bin/sh
+set -eu
+case "$1" in
+    build) mkdir -p target/release && cp /made/gateway /made/standin target/release/ ;;
+    rustc) mkdir -p target/boxd && cp /made/boxd target/boxd/ ;;
+esac
+END
+cat > "$1/agents/npm" <<'END'
+#!/bin/sh
+set -eu
+test -f package.json && test -f package-lock.json && test -d node_modules
+END
+chmod 0755 "$1"/*/update-ca-certificates "$1/programs/cargo" "$1/agents/npm"
+printf '%s\n' 'FROM base:here' 'COPY gateway standin boxd /made/' 'COPY cargo update-ca-certificates /usr/local/sbin/' \
+    'RUN mkdir -p /etc/ssl/certs && touch /etc/ssl/certs/ca-certificates.crt' > "$1/programs/Dockerfile"
+printf '%s\n' 'FROM base:here' 'COPY npm update-ca-certificates /usr/local/sbin/' \
+    'COPY node_modules /opt/boxgate/agents/node_modules' > "$1/agents/Dockerfile"
+"#;
