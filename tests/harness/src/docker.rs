@@ -20,18 +20,21 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of this process, started at the first call.
+    /// The engine of this process with its images, which are built at the first call.
     ///
     /// # Errors
     ///
     /// When it does not start, or an image cannot be built.
     pub fn get() -> Result<&'static Self> {
-        static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
-        let engine = ENGINE.get_or_init(|| Self::start().map_err(|fault| format!("{fault:#}")));
-        engine.as_ref().map_err(|fault| anyhow::anyhow!("{fault}"))
+        static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+        let engine = Self::raised().map_err(|fault| anyhow::anyhow!("{fault}"))?;
+        let build = || engine.copy_project().and_then(|()| engine.images()).map_err(|fault| format!("{fault:#}"));
+        let built = BUILT.get_or_init(build);
+        built.as_ref().map(|()| engine).map_err(|fault| anyhow::anyhow!("{fault}"))
     }
 
-    /// Why there can be no engine on this machine, or nothing.
+    /// Why there can be no engine on this machine, or nothing: the programs and root, and then whether one starts and a
+    /// base for images can be had.
     #[must_use]
     pub fn missing() -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -39,8 +42,16 @@ impl Engine {
         let absent = PROGRAMS.iter().find(|name| !found(name));
         match absent {
             Some(name) => Some(format!("{name} is not installed")),
-            None => (!nix::unistd::Uid::effective().is_root()).then(|| "an engine needs root".to_owned()),
+            None if !nix::unistd::Uid::effective().is_root() => Some("an engine needs root".to_owned()),
+            None => Self::raised().err().map(|fault| format!("no engine runs here: {fault}")),
         }
+    }
+
+    /// The engine alone, started at the first call.
+    fn raised() -> Result<&'static Self, &'static str> {
+        static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
+        let engine = ENGINE.get_or_init(|| Self::start().map_err(|fault| format!("{fault:#}")));
+        engine.as_ref().map_err(String::as_str)
     }
 
     /// Where `compose.yaml` and its folders are.
@@ -100,10 +111,28 @@ impl Engine {
         engine.serve()?;
         let answers = || engine.docker(&["version"]).stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
         until("the engine", Duration::from_secs(60), || answers().filter(|status| status.success()))
-            .with_context(|| std::fs::read_to_string(engine.folder.join("dockerd.log")).unwrap_or_default())?;
-        engine.copy_project()?;
-        engine.images()?;
+            .with_context(|| engine.last_words())?;
+        engine.base()?;
         Ok(engine)
+    }
+
+    /// The end of the engine's log.
+    fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.join("dockerd.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(3).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("; ")
+    }
+
+    /// A base by debootstrap, kept for the next time.
+    fn base(&self) -> Result<()> {
+        let base = Tools::target()?.join("docker-base.tar");
+        if !base.is_file() {
+            let mut make = Command::new("sh");
+            make.args(["-euc", DEBOOTSTRAP, "sh"]).arg(self.folder.join("root")).arg(&base);
+            self.must(make).context("make a base image by debootstrap")?;
+        }
+        let base = base.to_str().context("a path in UTF-8")?;
+        self.must(self.docker(&["import", base, "base:here"])).map(drop)
     }
 
     /// A shell holds the engine: told that these tests are gone, it ends the engine by its id and removes the folder.
@@ -136,17 +165,9 @@ impl Engine {
         self.must(copy).map(drop)
     }
 
-    /// A base by debootstrap, kept for the next time; what was built before in place of a compiler and a registry; and
-    /// from these, by the house's own Dockerfiles, the images of `compose.yaml`.
+    /// What was built before stands in place of a compiler and a registry; from it and the base come, by the house's own
+    /// Dockerfiles, the images of `compose.yaml`.
     fn images(&self) -> Result<()> {
-        let base = Tools::target()?.join("docker-base.tar");
-        if !base.is_file() {
-            let mut make = Command::new("sh");
-            make.args(["-euc", DEBOOTSTRAP, "sh"]).arg(self.folder.join("root")).arg(&base);
-            self.must(make)?;
-        }
-        let base = base.to_str().context("a path in UTF-8")?;
-        self.must(self.docker(&["import", base, "base:here"]))?;
         let mut stage = Command::new("sh");
         stage.args(["-euc", STAGE, "sh"]).arg(self.folder.join("stage"));
         stage.args([Tools::gateway()?, Tools::standin()?, Tools::boxd()?, Tools::agents().join("node_modules")]);
