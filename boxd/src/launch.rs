@@ -25,6 +25,7 @@ use crate::{exit, harden, lock, say, sys};
 
 /// Runs one agent and gives boxd's exit code.
 pub(crate) fn run(wanted: Wanted, inherited: sys::Inherited) -> u8 {
+    sys::keep_heap_small();
     if let Err(fault) = sys::close_to_others() {
         return own_fault(&format!("prepare this process: {fault}"));
     }

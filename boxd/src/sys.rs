@@ -52,8 +52,17 @@ pub(crate) fn close_to_others() -> nix::Result<()> {
     prctl::set_no_new_privs()
 }
 
-/// Gives back to the kernel what the heap does not hold: the seed reads and writes many times what a launch keeps, and a box
-/// has that memory for as long as its agent runs.
+/// Sees to it that what is large goes back to the kernel as soon as it is free. Otherwise the allocator takes the first large
+/// piece that is freed for a sign to keep all later ones in the heap, which a box then has for as long as its agent runs.
+pub(crate) fn keep_heap_small() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a number in the allocator, before there is another thread.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
+    }
+}
+
+/// Gives back to the kernel what the heap does not hold: the seed reads and writes many times what a launch keeps.
 pub(crate) fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointer, and touches nothing but memory that the allocator holds free.
@@ -182,6 +191,9 @@ unsafe extern "C" {
 }
 
 /// Two for each of the shim's connections, and some.
+/// In bytes: glibc's own beginning.
+#[cfg(target_env = "gnu")]
+const LARGE: libc::c_int = 128 * 1024;
 const DESCRIPTORS: u64 = 2048;
 const FALLBACK_DESCRIPTORS: i32 = 65_536;
 const LAST_SIGNAL: i32 = 64;
