@@ -352,11 +352,13 @@ pub(super) fn launch(house: &House, agent: Agent) -> Result<BoxRun> {
 }
 
 pub(super) fn house() -> Result<House> {
-    let house = House::builder()
-        .secret_for(Provider::Anthropic, anthropic())
-        .secret_for(Provider::OpenaiCodex, login())
-        .secret_for(Provider::Openai, key());
-    boxes(house).start()
+    builder().start()
+}
+
+/// A house with a credential of each provider and a box for each agent.
+pub(super) fn builder() -> HouseBuilder {
+    let house = House::builder().secret_for(Provider::Anthropic, anthropic());
+    boxes(house.secret_for(Provider::OpenaiCodex, login()).secret_for(Provider::Openai, key()))
 }
 
 /// A box for each agent.

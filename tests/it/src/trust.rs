@@ -116,6 +116,7 @@ fn last_facts(house: &House) -> Result<Value> {
 }
 
 const SECRET: &str = "sk-ant-oat01-REAL-of-the-box-5d1e8a7c90";
+const KEY: &str = "sk-ant-api03-REAL-of-the-box-c04b77e21f";
 /// An ordinary user who is in no list of users.
 const USER: u32 = 23_456;
 const SOON: Duration = Duration::from_secs(60);

@@ -27,6 +27,7 @@ pub struct HouseBuilder {
     env: Vec<(String, String)>,
     files: Vec<(String, Vec<u8>)>,
     user: Option<u32>,
+    in_memory: bool,
 }
 
 /// The lines of one grant, and the provider whose models it opens.
@@ -49,6 +50,7 @@ impl Default for HouseBuilder {
             env: Vec::new(),
             files: Vec::new(),
             user: None,
+            in_memory: false,
         }
     }
 }
@@ -178,6 +180,13 @@ impl HouseBuilder {
         self
     }
 
+    /// Its state lies in memory, for cases that time something else than the disk.
+    #[must_use]
+    pub const fn in_memory(mut self) -> Self {
+        self.in_memory = true;
+        self
+    }
+
     /// A file beside the configuration.
     #[must_use]
     pub fn file(mut self, name: &str, bytes: &[u8]) -> Self {
@@ -202,7 +211,9 @@ impl HouseBuilder {
     ///
     /// When a file cannot be written.
     pub fn prepare(self) -> Result<House> {
-        let folder = tempfile::Builder::new().prefix("house-").tempdir().context("make the house's folder")?;
+        let memory = Path::new("/dev/shm");
+        let place = if self.in_memory && memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = tempfile::Builder::new().prefix("house-").tempdir_in(place).context("make the house's folder")?;
         for (name, bytes) in &self.files {
             put(&folder.path().join(name), bytes, 0o600)?;
         }

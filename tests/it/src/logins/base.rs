@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use box_spec::Provider;
 use harness::files::put_deep;
 use harness::raw::Response;
-use harness::{Claimed, House, HouseBuilder, Tunnel};
+use harness::{Claimed, House, HouseBuilder, Tunnel, until};
 use serde_json::{Value, json};
 use standin::{Options, Real, Seen, StandIn};
 
@@ -103,10 +103,13 @@ impl Host {
 
     /// The lines of refreshes, each with the line that closes it.
     pub(super) fn lines(&self) -> Result<Vec<(Value, Value)>> {
-        let lines = self.house.ledger()?;
-        let closing = |opened: &Value| lines.iter().find(|line| line["of"] == opened["seq"]).cloned();
-        let opened = lines.iter().filter(|line| line["kind"] == "refresh" && line["open"] == true);
-        Ok(opened.map(|line| (line.clone(), closing(line).unwrap_or_default())).collect())
+        // An answer does not wait for its line.
+        until("the refreshes' lines to close", Duration::from_secs(5), || {
+            let lines = self.house.ledger().ok()?;
+            let closing = |opened: &Value| lines.iter().find(|line| line["of"] == opened["seq"]).cloned();
+            let opened = lines.iter().filter(|line| line["kind"] == "refresh" && line["open"] == true);
+            opened.map(|line| Some((line.clone(), closing(line)?))).collect()
+        })
     }
 }
 

@@ -14,14 +14,15 @@ use nix::sys::signal::Signal;
 use super::SOON;
 use crate::seeds;
 
+/// What the house waits for its own disk is no cost of boxd's, and differs by the machine: its state lies in memory here.
 pub(super) fn start() -> Result<()> {
-    let house = seeds::house()?;
+    let house = seeds::builder().in_memory().start()?;
     let started = |agent| median_start(agent, &seeds::launch(&house, agent)?, Duration::from_millis(10));
     Agent::ALL.into_iter().try_for_each(started)
 }
 
 pub(super) fn start_isolated() -> Result<()> {
-    let house = seeds::house()?;
+    let house = seeds::builder().in_memory().start()?;
     let started = |agent| median_start(agent, &seeds::launch(&house, agent)?.isolated(), Duration::from_millis(20));
     Agent::ALL.into_iter().try_for_each(started)
 }
@@ -100,8 +101,7 @@ fn pss(pid: i32) -> Result<u64> {
 }
 
 /// A list of models as large as that of codex.
-const LIST: &str =
-    "[ \"$1\" != debug ] || { printf '{\"models\":\"'; head -c 920000 /dev/zero | tr '\\0' a; printf '\"}'; exit 0; }";
+const LIST: &str = "[ \"$1\" != debug ] || { printf '{\"models\":[{\"slug\":\"'; head -c 920000 /dev/zero | tr '\\0' a; printf '\"}]}'; exit 0; }";
 /// 32 tunnels, each with 32 MiB.
 const TUNNELS: &str = "
 import os, socket, time

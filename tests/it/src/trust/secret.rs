@@ -10,11 +10,11 @@ use harness::process::descendants;
 use harness::{BoxRun, Claimed, House, Relay, Tools, Tunnel, secrets, until};
 use standin::{Options, Real, StandIn};
 
-use super::{SECRET, SOON, USER, house, launch, probe};
+use super::{KEY, SECRET, SOON, USER, house, launch, probe};
 
 pub(super) fn nowhere() -> Result<()> {
     searched(Real::Bearer(SECRET.into()), None)?;
-    searched(Real::ApiKey(SECRET.into()), None)
+    searched(Real::ApiKey(KEY.into()), None)
 }
 
 /// All of it belongs to one ordinary user: claude, box, house.
@@ -23,7 +23,7 @@ pub(super) fn nowhere_as_user() -> Result<()> {
 }
 
 fn searched(real: Real, user: Option<u32>) -> Result<()> {
-    let needles = secrets::forms(SECRET);
+    let needles = secrets::forms(real.value());
     let needles: Vec<&str> = needles.iter().map(String::as_str).collect();
     let (standin, house) = model(&real, user)?;
     let relay = Relay::recording(&house.door("one"))?;
@@ -70,9 +70,9 @@ fn searched(real: Real, user: Option<u32>) -> Result<()> {
 
 /// What comes in through TLS, in clear: answers of the model, of the house itself, and refusals.
 pub(super) fn in_no_answer() -> Result<()> {
-    let needles = secrets::forms(SECRET);
-    let needles: Vec<&str> = needles.iter().map(String::as_str).collect();
-    for real in [Real::Bearer(SECRET.into()), Real::ApiKey(SECRET.into())] {
+    for real in [Real::Bearer(SECRET.into()), Real::ApiKey(KEY.into())] {
+        let needles = secrets::forms(real.value());
+        let needles: Vec<&str> = needles.iter().map(String::as_str).collect();
         let (standin, house) = model(&real, None)?;
         let claimed = Claimed::take(&house.door("one"))?;
         let told = serde_json::to_string(&claimed.spec)?;
