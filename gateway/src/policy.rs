@@ -189,7 +189,13 @@ impl Grant {
     /// Whether it covers any opening handshake of a WebSocket.
     #[must_use]
     pub fn takes_handshakes(&self) -> bool {
-        self.matching.takes(&Method::GET) || !self.matching.sockets.is_empty()
+        self.matching.takes(&Method::GET) || self.has_sockets()
+    }
+
+    /// Whether it covers handshakes beside what its methods say.
+    #[must_use]
+    pub fn has_sockets(&self) -> bool {
+        !self.matching.sockets.is_empty()
     }
 
     fn is_for(&self, box_id: &BoxId, host: &Host) -> bool {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use crate::dial::Dialer;
@@ -38,16 +39,22 @@ impl Refresher {
     /// put it off to.
     pub async fn fresh(&self, login: &Arc<Login>, anew: bool) {
         let Some(patience) = login.due(anew) else { return };
-        // A task of its own: a box that goes away must not take with it what the provider gives once.
-        let turn = tokio::spawn(self.clone().turn(Arc::clone(login), anew));
-        if tokio::time::timeout(patience, turn).await.is_err() {
+        let over = match Arc::clone(&login.turn).try_lock_owned() {
+            // A task of its own: a box that goes away must not take with it what the provider gives once.
+            Ok(turn) => {
+                let done = tokio::spawn(self.clone().refresh(turn, Arc::clone(login), anew));
+                tokio::time::timeout(patience, done).await.is_ok()
+            }
+            // One refresh at a time, and no task for whoever only waits for it.
+            Err(_) => tokio::time::timeout(patience, login.turn.lock()).await.is_ok(),
+        };
+        if !over {
             tracing::debug!(secret = %login.name(), "a request went on before the refresh was over");
         }
     }
 
-    async fn turn(self, login: Arc<Login>, anew: bool) {
+    async fn refresh(self, _turn: OwnedMutexGuard<()>, login: Arc<Login>, anew: bool) {
         let _held = self.drain.hold();
-        let _turn = login.turn.lock().await;
         // Whoever had the turn before may have done it.
         if login.due(anew).is_none() {
             return;
@@ -109,7 +116,8 @@ async fn settle(
             kept
         }
         Ok(Answer::Refused { status, said }) => {
-            let broken = login.refused(&spent, &said);
+            let (told, word) = (Arc::clone(login), said.clone());
+            let broken = on_disk(move || told.refused(&spent, &word)).await?;
             let inside = if broken {
                 tracing::error!(
                     secret = %login.name(),
@@ -142,7 +150,8 @@ fn close(line: Line, status: Option<u16>, ended: Ended, reason: Option<Reason>, 
 async fn locked(login: &Arc<Login>, anew: bool) -> Result<Option<File>, String> {
     let end = Instant::now() + LOCK_WAIT;
     loop {
-        match login.lock() {
+        let asked = Arc::clone(login);
+        match on_disk(move || asked.lock()).await? {
             Ok(Some(lock)) => return Ok(Some(lock)),
             Ok(None) if login.due(anew).is_none() => return Ok(None),
             Ok(None) if Instant::now() < end => tokio::time::sleep(LOCK_STEP).await,

@@ -53,7 +53,7 @@ fn convert_one(
     // Without a name there is no grant, but its other faults are told all the same.
     let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
     let mut grant = Grant::new(grant_name, matching(matches, &hosts, preset.as_ref(), known, faults));
-    grant.websocket = convert_websocket(websocket.as_ref(), preset.as_ref(), &grant, faults);
+    grant.websocket = convert_websocket(websocket.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.provider);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, "unsafe_dial", faults));
@@ -218,15 +218,11 @@ fn convert_paths(paths: Texts, preset: Option<&At<Provider>>, faults: &mut Fault
     Some(paths.value.into_iter().filter_map(|path| faults.take(&path.span, PathPrefix::parse(&path.value))).collect())
 }
 
-/// Where nothing is said, a WebSocket is let through on the models of a provider that serves them so.
-fn convert_websocket(
-    given: Option<&At<bool>>,
-    preset: Option<&At<Provider>>,
-    grant: &Grant,
-    faults: &mut Faults,
-) -> bool {
+/// Where nothing is said, a WebSocket is let through on the models of a provider that serves them so. A grant with methods of
+/// its own says what it wants.
+fn convert_websocket(given: Option<&At<bool>>, grant: &Grant, faults: &mut Faults) -> bool {
     let Some(given) = given else {
-        return preset.is_some_and(|preset| !providers::facts(preset.value).model_sockets.is_empty());
+        return grant.has_sockets();
     };
     if given.value && !grant.takes_handshakes() {
         faults.add(given.span.clone(), "a WebSocket begins with GET, which is none of this grant's `methods`");

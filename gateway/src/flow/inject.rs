@@ -97,7 +97,12 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
     // Read before its hop-by-hop fields go, and after the credentials went: a subprotocol that carried one is not offered.
     let handshake = match Asked::by(&head) {
         Ok(Asked::WebSocket(handshake)) => Some(handshake),
-        Ok(Asked::Nothing | Asked::Other) | Err(_) => None,
+        Ok(Asked::Nothing) => None,
+        // It was one when it was judged, and must not go out as a plain request.
+        Ok(Asked::Other) | Err(_) => {
+            let inside = "no WebSocket handshake is left without its credentials";
+            return Err(told(Refusal::new(Reason::BadRequest, "the WebSocket handshake carries a credential", inside)));
+        }
     };
     // Before the real credential is set: a name that the box lists in Connection must not take it away.
     hops::strip_request(&mut head.headers);

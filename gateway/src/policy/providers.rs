@@ -132,13 +132,24 @@ impl Shape {
 fn is_durable(method: &Method, path: &NormalPath) -> bool {
     let makes = *method != Method::GET && *method != Method::HEAD;
     path.could_be(|reading| {
+        let reading = plain_segments(reading);
         // Asked for in any other way than the one that is answered locally.
-        let is_token = TOKEN_ENDS.iter().any(|end| reading.trim_end_matches(['/', ' ']).ends_with(end));
+        let is_token = reading.ends_with("/oauth/token");
         let authorizes = AUTHORIZES.iter().any(|page| reading.contains(page));
         let is_key = reading.split('/').any(|segment| KEY_MAKERS.contains(&segment));
-        let is_session = SESSION_MAKERS.iter().any(|call| reading.trim_end_matches('/').ends_with(call));
+        let is_session = SESSION_MAKERS.iter().any(|call| reading.ends_with(call));
         is_token || authorizes || (makes && (is_key || is_session))
     })
+}
+
+/// Each segment without blanks around it and without a format behind it, and no empty one at the end: hosts are lax.
+fn plain_segments(reading: &str) -> String {
+    let plain = |segment: &str| {
+        let segment = segment.trim();
+        segment.strip_suffix(".json").unwrap_or(segment).trim_end().to_owned()
+    };
+    let segments: Vec<String> = reading.split('/').map(plain).collect();
+    segments.join("/").trim_end_matches('/').to_owned()
 }
 
 const ANTHROPIC_API: &[&str] = &["api.anthropic.com"];
@@ -166,9 +177,6 @@ const DURABLE_HOSTS: &[&str] = &[
 /// Pages and calls that let another client in, or enrol one: an OAuth or device login, an agent's identity, remote control.
 const AUTHORIZES: &[&str] =
     &["/oauth/authorize", "/oauth/device", "/deviceauth/", "/agent/register", "/remote/control/server"];
-
-/// Some servers take a format at the end of a path.
-const TOKEN_ENDS: &[&str] = &["/oauth/token", "/oauth/token.json"];
 
 /// Calls whose answer holds a key for a client elsewhere, though their path names none.
 const SESSION_MAKERS: &[&str] = &["/realtime/sessions", "/realtime/transcription_sessions", "/chatkit/sessions"];

@@ -53,6 +53,15 @@ pub(super) enum Answer {
     },
 }
 
+/// A body that is wiped when it is sent.
+struct Wiped(Zeroizing<String>);
+
+impl AsRef<[u8]> for Wiped {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
 #[derive(Serialize)]
 struct Ask<'a> {
     grant_type: &'static str,
@@ -140,7 +149,7 @@ impl Posting {
                 tracing::debug!(%error, "the connection to a token endpoint ended");
             }
         });
-        let mut request = Request::new(Full::new(Bytes::from(body.as_bytes().to_vec())));
+        let mut request = Request::new(Full::new(Bytes::from_owner(Wiped(body))));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = http::Uri::from_static(path);
         for (name, value) in [
@@ -187,7 +196,9 @@ fn rotated(told: &Told<'_>, now: Timestamp) -> Option<Rotated> {
         now.checked_add(SignedDuration::try_from(seconds).ok()?).ok()
     };
     // As agents do: what the token says of itself comes first.
-    let expires = Claims::of(&told.access_token).expires.or_else(|| told.expires_in.and_then(after))?;
+    let expires = Claims::of(&told.access_token).expires.or_else(|| told.expires_in.and_then(after));
+    // The old refresh token is spent: what came for it is kept, whatever it does not say.
+    let expires = expires.or_else(|| now.checked_add(UNSAID_LIFE).ok())?;
     let refresh_expires = told.refresh_token_expires_in.and_then(after);
     let (refresh, id) = (told.refresh_token.as_deref(), told.id_token.as_deref());
     Rotated::of(&told.access_token, refresh, id, expires, refresh_expires)
@@ -210,6 +221,8 @@ const FINAL: [&str; 4] =
     ["invalid_grant", "refresh_token_expired", "refresh_token_reused", "refresh_token_invalidated"];
 /// From the first packet to the last byte of the answer.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// How long an access token is believed in whose end nobody tells.
+const UNSAID_LIFE: SignedDuration = SignedDuration::from_hours(1);
 const LONGEST_ANSWER: usize = 256 * 1024;
 
 #[cfg(test)]
@@ -239,14 +252,24 @@ mod tests {
         for broken in [
             "",
             "{}",
-            r#"{"access_token":"a"}"#,
             r#"{"access_token":"","expires_in":1}"#,
             r#"{"access_token":"a b","expires_in":1}"#,
-            r#"{"access_token":"a","refresh_token":"r\n","expires_in":1,"id_token":"x y"}"#,
-            r#"{"access_token":"a","expires_in":-1}"#,
-            r#"{"access_token":"a","expires_in":1e300}"#,
+            r#"{"access_token":"a","refresh_token":"r s","expires_in":1}"#,
         ] {
             assert!(matches!(read(200, broken), Answer::Unclear { status: 200, .. }), "{broken}");
+        }
+    }
+
+    #[test]
+    fn what_came_for_a_spent_token_is_kept_whatever_it_does_not_say() {
+        for odd in [
+            r#"{"access_token":"a"}"#,
+            r#"{"access_token":"a","expires_in":-1}"#,
+            r#"{"access_token":"a","expires_in":1e300}"#,
+            r#"{"access_token":"a","refresh_token":"r","id_token":"x y"}"#,
+        ] {
+            let Answer::Given(Rotated { id_token, expires, .. }) = read(200, odd) else { panic!("lost: {odd}") };
+            assert_eq!((id_token.is_none(), expires.as_second()), (true, 1_800_003_600), "{odd}");
         }
     }
 

@@ -4,6 +4,7 @@
 //! gateways ([`Login::lock`]), the file read again under that lock ([`Login::begin`]), and what the provider gave on disk
 //! before it is used ([`Login::keep`]). `crate::refresh` does the asking.
 
+mod fault;
 mod form;
 mod splice;
 
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use box_spec::{Agent, Provider};
 use jiff::{SignedDuration, Timestamp};
-use nix::unistd::{AccessFlags, access, geteuid};
+use nix::unistd::{AccessFlags, access, getegid, geteuid, getgroups};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -26,6 +27,7 @@ use super::{EXPIRY_SKEW, SecretName};
 use crate::files::{self, FileError};
 use crate::tls::UpstreamCa;
 
+pub use fault::LoginFault;
 pub use form::Rotated;
 
 use form::{Form, Tokens};
@@ -42,29 +44,6 @@ pub struct LoginConfig {
     pub refresh_ca: Option<UpstreamCa>,
 }
 
-/// What is wrong with a file that should hold a login.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum LoginFault {
-    #[error("is no JSON")]
-    NotJson,
-    #[error(
-        "holds no login ({0} is not there): log in on the host with `{1}`; an API key is a [[secret]] with `file` or `env`"
-    )]
-    NoLogin(String, &'static str),
-    #[error("holds something else than a token at {0}")]
-    Bad(String),
-    #[error("is a symbolic link, which a refresh would replace: give `folder` the folder that it leads to")]
-    Linked,
-    #[error(
-        "lies in a folder that the gateway cannot write to, so that a refreshed login could not be kept: mount the folder read-write, for the gateway's user"
-    )]
-    ReadOnly,
-    #[error(
-        "belongs to user {owner} and the gateway runs as {own}: a refreshed login must stay readable for its owner, so run the gateway as that user"
-    )]
-    Owner { owner: u32, own: u32 },
-}
-
 /// One login of the host.
 #[derive(Debug)]
 pub struct Login {
@@ -75,7 +54,7 @@ pub struct Login {
     path: PathBuf,
     state: Mutex<State>,
     /// One refresh at a time in this process; whoever waits finds it done.
-    pub turn: tokio::sync::Mutex<()>,
+    pub turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A refresh token that is about to be sent, and what else the provider is told.
@@ -127,8 +106,7 @@ impl Login {
             return Err(SourceFault::Missing(config.folder));
         };
         let path = config.folder.join(form.file);
-        let login =
-            Self { name, role, config, form, path, state: Mutex::default(), turn: tokio::sync::Mutex::default() };
+        let login = Self { name, role, config, form, path, state: Mutex::default(), turn: Arc::default() };
         let known = login.known(&mut login.state());
         match known {
             Ok(known) => {
@@ -339,13 +317,19 @@ impl Login {
 
     /// Whether a refreshed login would get into the file and stay its owner's.
     fn can_be_kept(&self) -> Result<(), SourceFault> {
-        let owner = self.path.metadata().map_err(|error| source::io_fault(&self.path, error.kind()))?.uid();
-        let own = geteuid();
+        let found = self.path.metadata().map_err(|error| source::io_fault(&self.path, error.kind()))?;
+        let (owner, group, own) = (found.uid(), found.gid(), geteuid());
         if access(&self.config.folder, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
             return Err(self.fault(LoginFault::ReadOnly));
         }
         if !own.is_root() && owner != own.as_raw() {
             return Err(self.fault(LoginFault::Owner { owner, own: own.as_raw() }));
+        }
+        let is_ours = |group: u32| {
+            getegid().as_raw() == group || getgroups().is_ok_and(|ours| ours.iter().any(|one| one.as_raw() == group))
+        };
+        if !own.is_root() && found.mode() & GROUP != 0 && !is_ours(group) {
+            return Err(self.fault(LoginFault::Group(group)));
         }
         Ok(())
     }
@@ -384,6 +368,7 @@ fn hash(secret: &SecretText) -> Hash {
 
 /// Beside the login, never removed: a lock that is removed is two locks.
 const LOCK: &str = ".boxgate-refresh.lock";
+const GROUP: u32 = 0o070;
 /// So long before its end a login is refreshed.
 const EARLY: SignedDuration = SignedDuration::from_mins(5);
 /// What a request waits for a refresh while the old access token would still do, and where it would not.

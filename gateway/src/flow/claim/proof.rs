@@ -29,8 +29,14 @@ pub(super) fn missing(attestation: &Attestation, here: &BoxHouse) -> Option<Stri
     if let Some((_, which)) = proofs.into_iter().find(|(holds, _)| !holds) {
         return Some(which.to_owned());
     }
-    let left_out = layers.named().into_iter().find(|(_, layer)| matches!(layer, Layer::LeftOut(_)));
-    let (name, _) = left_out.filter(|_| !here.unsafe_unhardened)?;
+    // Only a scope is something that a kernel may be too old for.
+    let is_whole = |name: &str, layer: &Layer| match layer {
+        Layer::On => true,
+        Layer::Absent => name == "scope",
+        Layer::LeftOut(_) => false,
+    };
+    let missing = layers.named().into_iter().find(|(name, layer)| !is_whole(name, layer));
+    let (name, _) = missing.filter(|_| !here.unsafe_unhardened)?;
     Some(format!(
         "layers: the box was started without its {name}; leave out --unsafe-without, or set `unsafe_unhardened = true` for the box"
     ))

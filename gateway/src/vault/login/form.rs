@@ -65,7 +65,8 @@ impl Rotated {
         Some(Self {
             access: secret(access)?,
             refresh: refresh.map(|text| secret(text).ok_or(())).transpose().ok()?,
-            id_token: id_token.map(|text| secret(text).ok_or(())).transpose().ok()?,
+            // Nothing is asked with it: one that cannot be read is no reason to lose the others.
+            id_token: id_token.and_then(secret),
             expires,
             refresh_expires,
         })
