@@ -250,3 +250,5 @@ const IN_A_CENTURY: u64 = 4_922_899_200_000;
 
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod trial;

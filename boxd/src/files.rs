@@ -25,6 +25,16 @@ pub(crate) struct Hold {
     _lock: Flock<OwnedFd>,
 }
 
+/// What came of asking for a folder.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Here(Hold),
+    /// Another process has it.
+    Elsewhere,
+    /// Its file system has no locks.
+    Never,
+}
+
 /// What could not be done with which path. Never says what a file holds.
 #[derive(Debug, Error)]
 pub(crate) enum FileFault {
@@ -77,13 +87,15 @@ impl Folder {
         Ok(Self { descriptor, path })
     }
 
-    /// Keeps other processes that ask for the same from the folder; `None` where one holds it.
-    pub(crate) fn hold(&self) -> Result<Option<Hold>, FileFault> {
+    /// Keeps other processes that ask for the same from the folder.
+    pub(crate) fn hold(&self) -> Result<Held, FileFault> {
         let told = |source| fault("hold folder", &self.path, source);
-        let descriptor = self.descriptor.try_clone().map_err(|_| told(Errno::last()))?;
+        let copied = self.descriptor.try_clone();
+        let descriptor = copied.map_err(|error| told(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)))?;
         match Flock::lock(descriptor, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Ok(Some(Hold { _lock: lock })),
-            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+            Ok(lock) => Ok(Held::Here(Hold { _lock: lock })),
+            Err((_, Errno::EWOULDBLOCK)) => Ok(Held::Elsewhere),
+            Err((_, Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL)) => Ok(Held::Never),
             Err((_, source)) => Err(told(source)),
         }
     }
@@ -171,7 +183,7 @@ const PRIVATE_FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
-    use super::{FileFault, Folder};
+    use super::{FileFault, Folder, Held};
 
     #[test]
     fn a_file_is_private_and_replaced_as_a_whole() {
@@ -191,9 +203,9 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         let [first, second] = [(); 2].map(|()| Folder::open(place.path()).expect("open"));
         let hold = first.hold().expect("asked");
-        assert!(hold.is_some() && second.hold().expect("asked").is_none());
+        assert!(matches!(hold, Held::Here(_)) && matches!(second.hold().expect("asked"), Held::Elsewhere));
         drop(hold);
-        assert!(second.hold().expect("asked").is_some());
+        assert!(matches!(second.hold().expect("asked"), Held::Here(_)));
     }
 
     #[test]

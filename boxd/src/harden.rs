@@ -139,10 +139,10 @@ impl FromStr for Which {
 }
 
 /// What a container's root has by default and needs to install packages: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID,
-/// SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT, AUDIT_WRITE and SETFCAP. Not what leads out of a privileged box, and
-/// neither raw sockets nor device nodes.
+/// SETUID, SETPCAP, NET_BIND_SERVICE, SYS_CHROOT and AUDIT_WRITE. Not what leads out of a privileged box, neither raw sockets
+/// nor device nodes, and not SETFCAP, by which a file would have what the filter keeps from its set-uid bit.
 const KEPT_CAPABILITIES: u64 =
-    1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18 | 1 << 29 | 1 << 31;
+    1 | 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18 | 1 << 29;
 /// Of -1000 to 1000.
 const OOM_SCORE: i32 = 500;
 const REASON_LIMIT: usize = 200;

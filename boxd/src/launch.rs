@@ -1,7 +1,9 @@
 //! THE LAUNCH: one run from the claim to the report. This is the only file that calls the steps.
 //!
-//! claim → `Claimed`; seed → `Seeded`; shim → `ShimUp`, proof that it listens; attest → the house's go;
-//! supervise takes `ShimUp` → `Ended`; report → exit code. Whatever goes wrong after the claim is reported too.
+//! First boxd hardens itself and looks at the box's network (`Before`). Then: claim → `Claimed`; seed → `Seeded`; shim →
+//! `ShimUp`, proof that it listens; attest → the house's go; supervise takes `ShimUp` → `Ended`; report → exit code.
+//! Whatever goes wrong after the claim is reported too. Before the go nothing of the image runs but what seed asks a version
+//! or a list of models, without prompt, token or credential.
 
 mod claim;
 mod seed;
@@ -21,7 +23,7 @@ use self::supervise::Ended;
 use crate::inputs::Wanted;
 use crate::lock::Network;
 use crate::signals::{self, Asked, ChildEnded};
-use crate::{exit, harden, lock, say, sys};
+use crate::{exit, harden, lock, reaper, say, sys};
 
 /// Runs one agent and gives boxd's exit code.
 pub(crate) fn run(wanted: Wanted, inherited: sys::Inherited) -> u8 {
@@ -100,7 +102,10 @@ async fn journey(
         Ok(ended) => ended,
         Err(fault) => {
             say::line(&say::chain(&fault));
-            Ended::without_agent(fault.code(), &say::chain(&fault))
+            // Something may have been started before it went wrong.
+            let rest = reaper::end_the_rest().await;
+            let ended = Ended::without_agent(fault.code(), &say::chain(&fault));
+            Ended { orphans: rest.orphans, survives: rest.survives, ..ended }
         }
     };
     report::report(&wanted, held, ended, started).await

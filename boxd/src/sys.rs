@@ -190,10 +190,10 @@ unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-/// Two for each of the shim's connections, and some.
 /// In bytes: glibc's own beginning.
 #[cfg(target_env = "gnu")]
 const LARGE: libc::c_int = 128 * 1024;
+/// Two for each of the shim's connections, and some.
 const DESCRIPTORS: u64 = 2048;
 const FALLBACK_DESCRIPTORS: i32 = 65_536;
 const LAST_SIGNAL: i32 = 64;

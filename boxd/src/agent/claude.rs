@@ -66,10 +66,14 @@ fn refused_argument(arguments: &[String], system: bool) -> Option<String> {
         let name = argument.split('=').next().unwrap_or(argument);
         // Short options can be written together, so every letter counts.
         let short = name.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        let has_short = short.is_some_and(|letters| letters.chars().any(|letter| REFUSED_LETTERS.contains(letter)));
+        // What follows the letter may be a prompt, which is nobody else's.
+        if let Some(letter) = short.and_then(|letters| letters.chars().find(|letter| REFUSED_LETTERS.contains(*letter)))
+        {
+            return Some(format!("-{letter}"));
+        }
         // claude takes the last of two system texts and drops the other.
         let second = system && SYSTEM.contains(&name);
-        (name == "--" || has_short || second || REFUSED.contains(&name)).then(|| name.to_owned())
+        (name == "--" || second || REFUSED.contains(&name)).then(|| name.to_owned())
     };
     arguments.iter().find_map(refused)
 }
@@ -270,7 +274,7 @@ mod tests {
             (&["--output-format", "text"][..], Some("--output-format")),
             (&["--output-format=text"], Some("--output-format")),
             (&["-p"], Some("-p")),
-            (&["-dp"], Some("-dp")),
+            (&["-dp"], Some("-p")),
             (&["--"], Some("--")),
             (&["--permission-mode", "plan"], Some("--permission-mode")),
             (&["--resume", "x"], Some("--resume")),

@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::claim::Claimed;
 use crate::agent::{self, Content, Place, Plan, PlanFault, PlannedFile, Standing, Task};
 use crate::exit;
-use crate::files::{FileFault, Folder, Hold};
+use crate::files::{FileFault, Folder, Held, Hold};
 use crate::find::{self, FindFault, Found};
 use crate::inputs::Wanted;
 use crate::sys::Inherited;
@@ -74,7 +74,8 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) ->
     let alone = alone(spec.agent, &session, &agent_home)?;
     let home = home_of(wanted, &session)?;
     let standing = standing(spec.agent, &agent_home)?;
-    let catalog = catalog::catalog(spec.agent, &found, &agent_home, wanted, inherited)?;
+    let record = session.inner("runs")?.inner(spec.run.as_str())?;
+    let catalog = catalog::catalog(spec.agent, &found, &agent_home, record.path(), wanted, inherited)?;
     let plan = agent::plan(
         spec.agent,
         &Task {
@@ -98,7 +99,6 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) ->
         put(folder, file)?;
     }
     let (ca, bundle) = write_trust(&session, &spec.ca_pem)?;
-    let record = session.inner("runs")?.inner(spec.run.as_str())?;
     let home = home.path().to_owned();
     let workspace = wanted.workspace.clone();
     Ok(Seeded { found, plan, home, ca, bundle, workspace, record, _alone: alone })
@@ -107,13 +107,12 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) ->
 /// Sees to it that no other run of the agent has the session: each would read the credentials of the other. A file
 /// system without locks is no reason to run nothing.
 fn alone(agent: Agent, session: &Folder, home: &Folder) -> Result<Option<Hold>, SeedFault> {
-    match home.hold() {
-        Ok(Some(hold)) => Ok(Some(hold)),
-        Ok(None) => Err(SeedFault::Taken { agent, session: session.path().display().to_string() }),
-        Err(fault) => {
+    match home.hold()? {
+        Held::Here(hold) => Ok(Some(hold)),
+        Held::Elsewhere => Err(SeedFault::Taken { agent, session: session.path().display().to_string() }),
+        Held::Never => {
             say::line(&format!(
-                "WARNING: see to it that no second run of {agent} uses this session: {}",
-                say::chain(&fault)
+                "WARNING: see to it that no second run of {agent} uses this session: its file system has no locks"
             ));
             Ok(None)
         }

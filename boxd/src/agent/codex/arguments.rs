@@ -28,8 +28,11 @@ pub(in crate::agent) fn refused_argument(arguments: &[String], system: bool) -> 
         }
         // A short option may have its value in the same word.
         let short = name.strip_prefix('-').and_then(|rest| rest.chars().next());
-        if REFUSED.contains(&name) || short.is_some_and(|letter| REFUSED_LETTERS.contains(letter)) {
+        if REFUSED.contains(&name) {
             return Some(name.to_owned());
+        }
+        if let Some(letter) = short.filter(|letter| REFUSED_LETTERS.contains(*letter)) {
+            return Some(format!("-{letter}"));
         }
     }
     None
@@ -115,7 +118,7 @@ mod tests {
         for (line, told) in [
             ("--json", "--json"),
             ("-s read-only", "-s"),
-            ("-sread-only", "-sread-only"),
+            ("-sread-only", "-s"),
             ("--sandbox=read-only", "--sandbox"),
             ("-a never", "-a"),
             ("-C /tmp", "-C"),

@@ -51,7 +51,10 @@ impl Heard {
                 self.error = message;
                 None
             }
-            "turn.started" => Some(Word::Anew),
+            "turn.started" => {
+                *self = Self::default();
+                Some(Word::Anew)
+            }
             "turn.completed" => Some(Word::Final(Answer { text: std::mem::take(&mut self.text), is_error: false })),
             "turn.failed" => {
                 let told = error.and_then(|fault| fault.message).or_else(|| self.error.take());
@@ -70,20 +73,13 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Heard, Word};
+    use box_spec::Agent;
+
+    use crate::agent::Answer;
+    use crate::agent::trial::{heard, said};
 
     fn answer(lines: &[&str]) -> (Option<Answer>, Option<Answer>) {
-        let mut heard = Heard::default();
-        let words: Vec<Word> = lines.iter().filter_map(|line| heard.hear(line.as_bytes())).collect();
-        let stands = match words.into_iter().next_back() {
-            Some(Word::Final(answer)) => Some(answer),
-            Some(Word::Anew) | None => None,
-        };
-        (stands, heard.last_word())
-    }
-
-    fn said(text: &str, is_error: bool) -> Option<Answer> {
-        Some(Answer { text: text.to_owned(), is_error })
+        heard(Agent::Codex, lines)
     }
 
     #[test]
@@ -114,6 +110,11 @@ mod tests {
         let (started, completed) = (r#"{"type":"turn.started"}"#, r#"{"type":"turn.completed"}"#);
         assert_eq!(answer(&[started, completed]).0, said("", false));
         assert_eq!(answer(&[started, completed, started]), (None, None));
+        let (text, lost) = (
+            r#"{"type":"item.completed","item":{"type":"agent_message","text":"old"}}"#,
+            r#"{"type":"error","message":"old"}"#,
+        );
+        assert_eq!(answer(&[started, text, lost, started, completed]), (said("", false), None), "of the turn before");
     }
 
     #[test]

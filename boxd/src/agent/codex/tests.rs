@@ -6,37 +6,15 @@ use box_spec::{CredentialKind, Provider, Sentinel};
 use toml::Table;
 
 use super::{PROMPT_LIMIT, plan};
-use crate::agent::{ARGUMENT_LIMIT, Content, Plan, PlanFault, Standing, Task};
+use crate::agent::trial::{self, file, sentinel};
+use crate::agent::{ARGUMENT_LIMIT, PlanFault, Standing, Task};
 
 fn task<'a>(prompt: &'a str, sentinels: &'a [Sentinel], standing: &'a Standing) -> Task<'a> {
-    Task {
-        prompt,
-        system: None,
-        arguments: &[],
-        sentinels,
-        home: Path::new("/s/codex"),
-        uid: 0,
-        sandbox_is_set: false,
-        standing,
-        catalog: None,
-        now: "2026-11-30T12:00:00Z",
-    }
-}
-
-fn sentinel(provider: Provider, kind: CredentialKind) -> Sentinel {
-    let refresh = (kind == CredentialKind::Login).then(|| "rt-sentinel".to_owned());
-    Sentinel { provider, kind, access: format!("{provider}-sentinel"), refresh }
+    trial::task("/s/codex", prompt, sentinels, standing)
 }
 
 fn login() -> [Sentinel; 2] {
     [sentinel(Provider::Openai, CredentialKind::ApiKey), sentinel(Provider::OpenaiCodex, CredentialKind::Login)]
-}
-
-fn file<'a>(plan: &'a Plan, name: &str) -> &'a str {
-    match &plan.files.iter().find(|file| file.name == name).expect("planned").content {
-        Content::Whole(text) => text,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

@@ -98,20 +98,13 @@ impl Default for Content {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Heard, Word};
+    use box_spec::Agent;
+
+    use crate::agent::Answer;
+    use crate::agent::trial::{heard, said};
 
     fn answer(lines: &[&str]) -> (Option<Answer>, Option<Answer>) {
-        let mut heard = Heard::default();
-        let words: Vec<Word> = lines.iter().filter_map(|line| heard.hear(line.as_bytes())).collect();
-        let stands = match words.into_iter().next_back() {
-            Some(Word::Final(answer)) => Some(answer),
-            Some(Word::Anew) | None => None,
-        };
-        (stands, heard.last_word())
-    }
-
-    fn said(text: &str, is_error: bool) -> Option<Answer> {
-        Some(Answer { text: text.to_owned(), is_error })
+        heard(Agent::Pi, lines)
     }
 
     const SETTLED: &str = r#"{"type":"agent_settled","aborted":false}"#;

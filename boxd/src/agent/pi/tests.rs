@@ -1,31 +1,14 @@
 //! Tests of the plan for pi.
 
-use std::path::Path;
-
 use box_spec::{CredentialKind, Provider, Sentinel};
 use serde_json::{Value, json};
 
 use super::plan;
+use crate::agent::trial::{self, sentinel};
 use crate::agent::{ARGUMENT_LIMIT, Content, Plan, PlanFault, Standing, Task};
 
 fn task<'a>(prompt: &'a str, sentinels: &'a [Sentinel], standing: &'a Standing) -> Task<'a> {
-    Task {
-        prompt,
-        system: None,
-        arguments: &[],
-        sentinels,
-        home: Path::new("/s/pi"),
-        uid: 0,
-        sandbox_is_set: false,
-        standing,
-        catalog: None,
-        now: "2026-11-30T12:00:00Z",
-    }
-}
-
-fn sentinel(provider: Provider, kind: CredentialKind) -> Sentinel {
-    let refresh = (kind == CredentialKind::Login).then(|| "refresh".to_owned());
-    Sentinel { provider, kind, access: format!("{provider}-sentinel"), refresh }
+    trial::task("/s/pi", prompt, sentinels, standing)
 }
 
 fn keys() -> [Sentinel; 1] {
@@ -33,10 +16,7 @@ fn keys() -> [Sentinel; 1] {
 }
 
 fn read(plan: &Plan, name: &str) -> Value {
-    match &plan.files.iter().find(|file| file.name == name).expect("planned").content {
-        Content::Whole(text) => serde_json::from_str(text).expect("JSON"),
-        other => panic!("{other:?}"),
-    }
+    serde_json::from_str(trial::file(plan, name)).expect("JSON")
 }
 
 #[test]
@@ -49,12 +29,12 @@ fn every_provider_that_pi_can_use_is_in_its_credentials_with_known_fields_alone(
     ];
     let auth = read(&plan(&task("hi", &sentinels, &standing)).expect("a plan"), "auth.json");
     let want = json!({
-        "anthropic": { "type": "oauth", "access": "anthropic-sentinel", "refresh": "refresh", "expires": 4_922_899_200_000_u64 },
+        "anthropic": { "type": "oauth", "access": "anthropic-sentinel", "refresh": "rt-sentinel", "expires": 4_922_899_200_000_u64 },
         "openai": { "type": "api_key", "key": "openai-sentinel" },
         "openai-codex": {
             "type": "oauth",
             "access": "openai-codex-sentinel",
-            "refresh": "refresh",
+            "refresh": "rt-sentinel",
             "expires": 4_922_899_200_000_u64,
             "accountId": "00000000-0000-4000-8000-000000000000",
         },

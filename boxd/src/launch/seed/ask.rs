@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use thiserror::Error;
 
+use crate::reaper;
 use crate::sys::{self, Inherited};
 
 #[derive(Debug, Error)]
@@ -31,7 +34,10 @@ pub(super) fn ask(mut command: Command, limit: u64, inherited: &Inherited) -> Re
     sys::start_apart(&mut command, inherited.clone());
     let mut child = command.spawn().map_err(run)?;
     let printed = child.stdout.take().map_or_else(|| Ok(Vec::new()), |pipe| read(pipe, limit).map_err(run)?);
-    let _gone_already = child.kill();
+    // With all that it started: it has a session of its own.
+    if let Ok(pid) = i32::try_from(child.id()) {
+        reaper::signal_group(Pid::from_raw(pid), Signal::SIGKILL);
+    }
     child.wait().map_err(run)?;
     printed
 }

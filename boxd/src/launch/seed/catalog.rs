@@ -1,6 +1,6 @@
 //! The list of models that is built into the agent, written to a file: with it the agent asks nobody for one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use box_spec::Agent;
@@ -16,11 +16,12 @@ use crate::sys::Inherited;
 
 /// The file, where the agent has such a list; one that was written for the same version is used again.
 ///
-/// An agent that does not give its list starts without one, with a warning: it then asks the house for the list.
+/// `empty` is a folder that nobody wrote into yet. An agent that does not give its list starts without one, with a warning: it then asks the house for the list.
 pub(super) fn catalog(
     agent: Agent,
     found: &Found,
     home: &Folder,
+    empty: &Path,
     wanted: &Wanted,
     inherited: &Inherited,
 ) -> Result<Option<PathBuf>, FileFault> {
@@ -35,7 +36,8 @@ pub(super) fn catalog(
     }
     let mut command = Command::new(&found.program);
     command.args(&found.script).args(arguments).env_clear().envs(wanted.variables.iter());
-    command.env("CODEX_HOME", home.path());
+    // Not its own home: what an earlier run left there would be read.
+    command.env("CODEX_HOME", empty);
     let why = match ask(command, LIMIT, inherited) {
         Ok(bytes) if is_catalog(&bytes) => return home.write(&name, &bytes).map(Some),
         Ok(_) => "what it printed is no list of models".to_owned(),
