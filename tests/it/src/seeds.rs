@@ -1,7 +1,7 @@
 //! What codex and pi find when they start, and what boxd makes of what they say: with fakes.
 
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -65,18 +65,8 @@ fn private_and_new() -> Result<()> {
 
 fn links() -> Result<()> {
     let house = house()?;
-    for (agent, name) in [
-        (Agent::Codex, "auth.json"),
-        (Agent::Codex, "config.toml"),
-        (Agent::Codex, "models-0.0.7-fake.json"),
-        (Agent::Pi, "auth.json"),
-        (Agent::Pi, "settings.json"),
-        (Agent::Pi, "models.json"),
-        (Agent::Pi, "mcp.json"),
-    ] {
-        let launch = launch(&house, agent)?;
-        let home = launch.session_folder().join(agent.as_str());
-        std::fs::create_dir(&home)?;
+    for (agent, name) in WRITTEN.into_iter().chain(READ) {
+        let (launch, home) = homed(&house, agent)?;
         let victim = launch.workspace_folder().join("victim");
         put(&victim, "{}".as_bytes(), 0o644)?;
         symlink(&victim, home.join(name))?;
@@ -89,15 +79,9 @@ fn links() -> Result<()> {
 
 fn broken() -> Result<()> {
     let house = house()?;
-    for (agent, name) in [
-        (Agent::Codex, "config.toml"),
-        (Agent::Pi, "settings.json"),
-        (Agent::Pi, "models.json"),
-        (Agent::Pi, "mcp.json"),
-    ] {
-        let launch = launch(&house, agent)?;
-        let home = launch.session_folder().join(agent.as_str());
-        std::fs::create_dir(&home)?;
+    let kept = [(Agent::Codex, "config.toml"), (Agent::Pi, "settings.json")];
+    for (agent, name) in kept.into_iter().chain(READ) {
+        let (launch, home) = homed(&house, agent)?;
         put(&home.join(name), "{ \"cut".as_bytes(), 0o644)?;
         let ran = launch.clone().agents(fake(agent, "echo started")?.folder()).run(SOON)?.expect_code(73)?;
         ensure!(ran.stdout.is_empty() && ran.stderr.contains(name), "{name}: {}", ran.stderr);
@@ -350,6 +334,25 @@ fn fake(agent: Agent, script: &str) -> Result<FakeAgents> {
 pub(super) fn launch(house: &House, agent: Agent) -> Result<BoxRun> {
     Ok(BoxRun::new(house, agent.as_str())?.agent(agent.as_str()).prompt("hi"))
 }
+
+/// The same, and the agent's home in its session, empty.
+pub(super) fn homed(house: &House, agent: Agent) -> Result<(BoxRun, PathBuf)> {
+    let launch = launch(house, agent)?;
+    let home = launch.session_folder().join(agent.as_str());
+    std::fs::create_dir(&home)?;
+    Ok((launch, home))
+}
+
+/// The files that a launch writes into the homes of codex and pi.
+pub(super) const WRITTEN: [(Agent, &str); 5] = [
+    (Agent::Codex, "auth.json"),
+    (Agent::Codex, "config.toml"),
+    (Agent::Codex, "models-0.0.7-fake.json"),
+    (Agent::Pi, "auth.json"),
+    (Agent::Pi, "settings.json"),
+];
+/// The user's own, which it reads and leaves.
+pub(super) const READ: [(Agent, &str); 2] = [(Agent::Pi, "models.json"), (Agent::Pi, "mcp.json")];
 
 pub(super) fn house() -> Result<House> {
     builder().start()

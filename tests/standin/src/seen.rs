@@ -90,6 +90,28 @@ pub(crate) struct Intake {
 }
 
 impl Seen {
+    /// What has just begun to come on a connection.
+    pub(crate) fn begun(connection: u64, method: &str, path: &str, real: bool, model: bool) -> Self {
+        Self {
+            at: Instant::now(),
+            connection,
+            head: Vec::new(),
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body_first: None,
+            body_last: None,
+            body_len: 0,
+            body_sha256: String::new(),
+            body: Vec::new(),
+            trailers: Vec::new(),
+            complete: false,
+            real,
+            model,
+            answered: None,
+        }
+    }
+
     /// The values of a header, whatever its spelling.
     #[must_use]
     pub fn header(&self, name: &str) -> Vec<&str> {

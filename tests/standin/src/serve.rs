@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 
@@ -133,24 +133,9 @@ async fn take_body(shared: &Shared, connection: &mut Connection, head: &Head) ->
 }
 
 fn note(head: &Head, connection: u64, real: bool) -> Seen {
-    Seen {
-        at: Instant::now(),
-        connection,
-        head: head.raw.clone(),
-        method: head.method.clone(),
-        path: head.path.clone(),
-        headers: head.headers.clone(),
-        body_first: None,
-        body_last: None,
-        body_len: 0,
-        body_sha256: String::new(),
-        body: Vec::new(),
-        trailers: Vec::new(),
-        complete: false,
-        real,
-        model: head.method == "POST" && Words::at(&head.path).is_some(),
-        answered: None,
-    }
+    let model = head.method == "POST" && Words::at(&head.path).is_some();
+    let begun = Seen::begun(connection, &head.method, &head.path, real, model);
+    Seen { head: head.raw.clone(), headers: head.headers.clone(), ..begun }
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

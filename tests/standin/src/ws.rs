@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
@@ -200,24 +200,7 @@ impl Session<'_> {
     }
 
     fn note(&self, text: &str, model: bool) {
-        let mut seen = Seen {
-            at: Instant::now(),
-            connection: self.id,
-            head: Vec::new(),
-            method: WEBSOCKET.to_owned(),
-            path: self.path.to_owned(),
-            headers: Vec::new(),
-            body_first: None,
-            body_last: None,
-            body_len: 0,
-            body_sha256: String::new(),
-            body: Vec::new(),
-            trailers: Vec::new(),
-            complete: false,
-            real: self.real,
-            model,
-            answered: None,
-        };
+        let mut seen = Seen::begun(self.id, WEBSOCKET, self.path, self.real, model);
         let mut intake = Intake::new(self.shared.keep);
         intake.take(&mut seen, text.as_bytes());
         intake.finish(&mut seen);

@@ -74,25 +74,16 @@ fn plain_files() -> Result<()> {
             Ok(())
         }),
     ];
-    for (agent, name) in [
-        (Agent::Codex, "codex/auth.json"),
-        (Agent::Codex, "codex/config.toml"),
-        (Agent::Codex, "codex/models-0.0.7-fake.json"),
-        (Agent::Codex, "trust/ca.pem"),
-        (Agent::Pi, "pi/auth.json"),
-        (Agent::Pi, "pi/settings.json"),
-        (Agent::Pi, "pi/models.json"),
-        (Agent::Pi, "pi/mcp.json"),
-        (Agent::Pi, "pi/boxgate-system.md"),
-        (Agent::Pi, "trust/bundle.pem"),
-    ] {
+    let in_home = seeds::WRITTEN.into_iter().chain(seeds::READ).map(|(agent, name)| (agent, format!("{agent}/{name}")));
+    let others = [(Agent::Codex, "trust/ca.pem"), (Agent::Pi, "pi/boxgate-system.md"), (Agent::Pi, "trust/bundle.pem")];
+    for (agent, name) in in_home.chain(others.map(|(agent, name)| (agent, name.to_owned()))) {
         for (kind, place) in kinds {
             let launch = seeds::launch(&house, agent)?.option("--system").option("be kind");
-            let path = launch.session_folder().join(name);
+            let path = launch.session_folder().join(&name);
             std::fs::create_dir_all(path.parent().unwrap_or(&path))?;
             place(&path)?;
             let ran = launch.agents(fake(agent, "echo started")?.folder()).run(SOON)?.expect_code(73)?;
-            ensure!(ran.stdout.is_empty() && ran.stderr.contains(name), "{kind} as {name}: {}", ran.stderr);
+            ensure!(ran.stdout.is_empty() && ran.stderr.contains(&name), "{kind} as {name}: {}", ran.stderr);
         }
     }
     Ok(())
@@ -100,16 +91,8 @@ fn plain_files() -> Result<()> {
 
 fn hard_links() -> Result<()> {
     let house = seeds::house()?;
-    for (agent, name) in [
-        (Agent::Codex, "auth.json"),
-        (Agent::Codex, "config.toml"),
-        (Agent::Codex, "models-0.0.7-fake.json"),
-        (Agent::Pi, "auth.json"),
-        (Agent::Pi, "settings.json"),
-    ] {
-        let launch = seeds::launch(&house, agent)?;
-        let home = launch.session_folder().join(agent.as_str());
-        std::fs::create_dir(&home)?;
+    for (agent, name) in seeds::WRITTEN {
+        let (launch, home) = seeds::homed(&house, agent)?;
         let victim = launch.workspace_folder().join("victim");
         put(&victim, b"", 0o644)?;
         std::fs::hard_link(&victim, home.join(name))?;
