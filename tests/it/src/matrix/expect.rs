@@ -64,7 +64,8 @@ fn claude(seat: &Seat, event: Event) -> Expected {
         Event::Status(429) if seat.login => failed(1, "temporarily limiting", 3),
         Event::Status(status) => failed(1, if status == 429 { "429" } else { "500" }, 3),
         Event::Cut | Event::Hang => good("governed", 2),
-        Event::Signal(Signal::SIGINT) => failed(0, "", 1),
+        // Whether it still tells an end depends on how far it had read when the signal came.
+        Event::Signal(Signal::SIGINT) => cut(0),
         Event::Signal(_) => cut(143),
         _ => usual(event, 1),
     }
