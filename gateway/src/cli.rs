@@ -2,6 +2,7 @@
 
 pub mod serve;
 pub mod check;
+pub mod explain;
 pub mod ask;
 pub mod status;
 pub mod ready;
@@ -24,6 +25,8 @@ pub enum Exit {
     Internal = 70,
     /// Something that must be made cannot be.
     CannotCreate = 73,
+    /// A request that was asked about would be refused.
+    Refused = 77,
 }
 
 impl From<Exit> for std::process::ExitCode {

@@ -24,6 +24,8 @@ enum Command {
     Serve(Of),
     /// Check a configuration and print every fault of it
     Check(Of),
+    /// Say what would be said to a request of a box, why, and what would allow it; 77 where it is refused
+    Explain(cli::explain::Arguments),
     /// Show what a running gateway has, holds and misses
     Status {
         #[command(flatten)]
@@ -100,6 +102,13 @@ fn main() -> ExitCode {
         },
         Command::Check(Of { config }) => cli::check::run(&config, &mut std::io::stdout(), &mut std::io::stderr())
             .unwrap_or_else(|fault| failed(&fault, Exit::Internal)),
+        Command::Explain(arguments) => match cli::explain::run(arguments) {
+            Ok((exit, text)) => match said(Ok((true, text))) {
+                Exit::Done => exit,
+                fault => fault,
+            },
+            Err(fault) => failed(&fault, Exit::Usage),
+        },
         Command::Status { house: Of { config }, json } => {
             with_socket(&config, |socket| said(cli::status::run(socket, json).map(|text| (true, text))))
         }

@@ -113,10 +113,13 @@ pub enum Missed {
 }
 
 /// How far a grant agrees with an ask.
-enum Fit {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fit {
     Whole,
+    /// Its box and its host are meant, and something else is not.
     Missed(Missed),
-    None,
+    OtherHost,
+    OtherBox,
 }
 
 impl Policy {
@@ -135,10 +138,15 @@ impl Policy {
                 Fit::Missed(missed) if nearest.is_none_or(|(before, _)| missed > before) => {
                     nearest = Some((missed, grant))
                 }
-                Fit::Missed(_) | Fit::None => {}
+                Fit::Missed(_) | Fit::OtherHost | Fit::OtherBox => {}
             }
         }
         nearest.map_or(Found::Nothing, |(missed, grant)| Found::NearMiss { grant, missed })
+    }
+
+    /// Every grant in its order, and how far it agrees with the ask.
+    pub fn fits<'a>(&'a self, ask: &'a Ask<'_>) -> impl Iterator<Item = (&'a Arc<Grant>, Fit)> {
+        self.grants.iter().map(|grant| (grant, grant.fit(ask)))
     }
 
     /// Whether the door may be opened toward this port: the scheme's own port always (the refusal is then said inside),
@@ -198,14 +206,27 @@ impl Grant {
         !self.matching.sockets.is_empty()
     }
 
+    /// What it matches.
+    #[must_use]
+    pub const fn matching(&self) -> &Matching {
+        &self.matching
+    }
+
     fn is_for(&self, box_id: &BoxId, host: &Host) -> bool {
-        self.matching.boxes.include(box_id) && self.matching.hosts.iter().any(|pattern| pattern.matches(host))
+        self.matching.boxes.include(box_id) && self.names(host)
+    }
+
+    fn names(&self, host: &Host) -> bool {
+        self.matching.hosts.iter().any(|pattern| pattern.matches(host))
     }
 
     fn fit(&self, ask: &Ask<'_>) -> Fit {
         let Ask { box_id, target, scheme, method, path, upgrades } = *ask;
-        if !self.is_for(box_id, target.host()) {
-            return Fit::None;
+        if !self.names(target.host()) {
+            return Fit::OtherHost;
+        }
+        if !self.matching.boxes.include(box_id) {
+            return Fit::OtherBox;
         }
         // A secret never travels in plain, whatever the configuration says.
         if !self.matching.opens(target.port(), scheme) || (scheme == Scheme::Http && self.secret.is_some()) {

@@ -6,7 +6,7 @@ mod sentinels;
 
 use std::sync::Arc;
 
-use box_spec::Provider;
+use box_spec::{BoxId, Provider};
 use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
 use http::request::Parts;
 use http::{Method, Request, Uri};
@@ -113,15 +113,33 @@ pub fn target<B>(request: &Request<B>) -> Result<Target, Told> {
 /// At the door: may this box go toward this target at all.
 pub fn door(policy: &Policy, caller: Caller, target: Target) -> Verdict<Pass> {
     let entry = entry(Kind::Tunnel, &caller).target(&target).scheme("https").method(&Method::CONNECT);
-    if !policy.opens_port(caller.box_id(), &target, Scheme::Https) {
-        let refusal = Refusal::new(
-            Reason::PortRefused,
-            format!("no grant opens port {} of {}", target.port(), target.host()),
-            format!("port {} is in no grant for this host", target.port()),
-        );
+    if let Err(refusal) = port(policy, caller.box_id(), &target, Scheme::Https) {
         return Verdict::refuse(Told::new(Some(target), refusal), entry);
     }
     Verdict::allow(Pass { caller, target }, entry.ruling(Word::Allow))
+}
+
+/// Whether this box may go toward this port of the host at all, whatever it is going to ask there.
+///
+/// # Errors
+/// The refusal.
+pub fn port(policy: &Policy, box_id: &BoxId, target: &Target, scheme: Scheme) -> Result<(), Refusal> {
+    if policy.opens_port(box_id, target, scheme) {
+        return Ok(());
+    }
+    let (host, port) = (target.host(), target.port());
+    Err(match scheme {
+        Scheme::Https => Refusal::new(
+            Reason::PortRefused,
+            format!("no grant opens port {port} of {host}"),
+            format!("port {port} is in no grant for this host"),
+        ),
+        Scheme::Http => Refusal::new(
+            Reason::PortRefused,
+            format!("no grant opens port {port} of {host} for plain http"),
+            "plain http to a port that no grant names",
+        ),
+    })
 }
 
 /// Inside a tunnel: may this request be sent to the tunnel's target.
@@ -159,12 +177,7 @@ pub fn plain(policy: &Policy, caller: &Caller, mut head: Parts) -> Result<Verdic
     }
     let target = Target::from_authority(authority.as_str(), Some(Scheme::Http.default_port()))
         .map_err(|fault| told(Reason::BadAuthority, format!("the target is malformed: {fault}")))?;
-    if !policy.opens_port(caller.box_id(), &target, Scheme::Http) {
-        let refusal = Refusal::new(
-            Reason::PortRefused,
-            format!("no grant opens port {} of {} for plain http", target.port(), target.host()),
-            "plain http to a port that no grant names",
-        );
+    if let Err(refusal) = port(policy, caller.box_id(), &target, Scheme::Http) {
         let entry = words(Kind::Request, caller, &target, Scheme::Http, &head);
         return Ok(Verdict::refuse(Told::new(Some(target), refusal), entry));
     }
@@ -198,15 +211,35 @@ fn ruling(policy: &Policy, caller: &Caller, target: &Target, scheme: Scheme, hea
     }
 }
 
-enum Decision {
+/// What the policy says to a head: the grant that lets it through, or the route by which the house answers it.
+#[derive(Debug)]
+pub enum Decision {
     Grant(Arc<Grant>),
     Local(LocalRoute),
 }
 
-/// The order matters: what is malformed first, what is never allowed next, what the house answers, then the grants.
 fn decide(
     policy: &Policy,
     caller: &Caller,
+    target: &Target,
+    scheme: Scheme,
+    head: &Parts,
+) -> Result<Decision, Refusal> {
+    let decision = foresee(policy, caller.box_id(), target, scheme, head)?;
+    if let Decision::Grant(grant) = &decision {
+        sentinels::check(caller, grant, head)?;
+    }
+    Ok(decision)
+}
+
+/// What would be said to this head, whatever run it is of: it alone lets nothing through. The order matters: what is malformed
+/// first, what is never allowed next, what the house answers, then the grants.
+///
+/// # Errors
+/// The refusal.
+pub fn foresee(
+    policy: &Policy,
+    box_id: &BoxId,
     target: &Target,
     scheme: Scheme,
     head: &Parts,
@@ -234,10 +267,9 @@ fn decide(
         None => {}
     }
     let upgrades = head.headers.contains_key(UPGRADE);
-    let ask = Ask { box_id: caller.box_id(), target, scheme, method: &head.method, path: &path, upgrades };
+    let ask = Ask { box_id, target, scheme, method: &head.method, path: &path, upgrades };
     let grant = granted(policy, &ask, head)?;
     upgrade::check(grant, head)?;
-    sentinels::check(caller, grant, head)?;
     Ok(Decision::Grant(Arc::clone(grant)))
 }
 

@@ -234,7 +234,7 @@ fn a_near_miss_names_the_grant_and_the_way_to_widen_it() {
     let world = world();
     let asked = head("GET", "/v1/messages", &[]);
     let refusal =
-        decide(&world.policy, &world.caller, &to("api.anthropic.com"), Scheme::Https, &asked).err().expect("a refusal");
+        decide(&world.policy, &world.caller, &to("api.anthropic.com"), Scheme::Https, &asked).expect_err("a refusal");
     assert_eq!(refusal.grant(), Some("model"));
     assert!(
         refusal.hint().contains("\"model\"") && refusal.hint().contains("method") && refusal.hint().contains("policy"),

@@ -1,0 +1,168 @@
+//! What is explained of a house with three grants.
+
+#![expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]
+
+use clap::Parser;
+
+use super::{Arguments, Exit, run};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+const HOUSE: &str = r#"
+state = "s"
+[[box]]
+id = "one"
+door = "one.sock"
+[[box]]
+id = "two"
+door = "two.sock"
+[[secret]]
+name = "key"
+provider = "anthropic"
+kind = "api-key"
+file = "nowhere"
+[[grant]]
+name = "model"
+preset = "anthropic"
+secret = "key"
+[[grant]]
+name = "docs"
+boxes = ["one"]
+hosts = ["docs.example", "*.pages.example"]
+methods = ["GET", "HEAD"]
+paths = ["/guide"]
+[[grant]]
+name = "odd-port"
+hosts = ["git.example"]
+ports = [8443]
+unsafe_dial = "127.0.0.1:1"
+"#;
+
+/// Exit and text, with the folder taken out.
+fn explained(line: &[&str]) -> (Exit, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("house.toml");
+    std::fs::write(&file, HOUSE).expect("written");
+    let before = ["explain", "--config", file.to_str().expect("a path in UTF-8"), "--box"];
+    let line = Line::try_parse_from(before.iter().chain(line)).expect("arguments that can be read");
+    match run(line.arguments) {
+        Ok((exit, text)) => (exit, text.replace(&format!("{}/", folder.path().display()), "")),
+        Err(fault) => (Exit::Usage, fault.to_string()),
+    }
+}
+
+#[test]
+fn what_is_allowed_names_its_grant_and_what_is_put_in() {
+    let (exit, text) = explained(&["one", "GET", "https://docs.example/guide/start?a=b"]);
+    assert_eq!(exit, Exit::Done);
+    assert_eq!(
+        text,
+        "allowed: GET https://docs.example:443/guide/start of box one, by grant \"docs\"\n\
+        \x20 nothing is put in, and credentials that the box sends are taken out\n\
+        \x20 not looked at: where the name leads; a private address is refused then\n\
+        the grants, in their order; the first that matches decides:\n\
+        \x20 model                is for other hosts: api.anthropic.com\n\
+        \x20 docs                 matches\n\
+        \x20 odd-port             is for other hosts: git.example\n"
+    );
+    let (exit, text) = explained(&["one", "POST", "https://api.anthropic.com/v1/messages"]);
+    assert_eq!(exit, Exit::Done);
+    assert!(text.contains("the secret \"key\" is put in"), "{text}");
+    assert!(text.contains("the answer is credential-outage: secret key: nowhere"), "{text}");
+    let (_, text) = explained(&["one", "GET", "https://git.example:8443/x"]);
+    assert!(text.contains("127.0.0.1:1 is dialled"), "{text}");
+}
+
+#[test]
+fn a_near_miss_is_told_with_the_key_that_would_allow_it() {
+    for (line, why, key) in [
+        (
+            ["one", "PUT", "https://docs.example/guide"],
+            "but not this method: GET, HEAD",
+            "methods = [\"GET\", \"HEAD\", \"PUT\"]",
+        ),
+        (
+            ["one", "GET", "https://a.pages.example/other"],
+            "but not this path: /guide",
+            "paths = [\"/guide\", \"/other\"]",
+        ),
+        (["one", "GET", "https://git.example/"], "but not this port and scheme: 8443 alone", "paths = [\"/\"]"),
+        (["one", "GET", "http://docs.example/guide"], "those of https alone", "plain = true"),
+        (["one", "GET", "https://docs.example:9443/guide"], "those of https alone", "ports = [9443]"),
+        (["two", "GET", "https://docs.example/guide"], "is for other boxes", "boxes = [\"two\"]"),
+        (["two", "GET", "https://else.example/"], "is for other hosts", "hosts = [\"else.example\"]"),
+    ] {
+        let (exit, text) = explained(&line);
+        assert_eq!(exit, Exit::Refused, "{text}");
+        assert!(text.contains(why) && text.contains(key), "{line:?}: {text}");
+    }
+}
+
+#[test]
+fn what_it_proposes_allows_just_that() {
+    for line in [
+        ["two", "DELETE", "https://else.example:9443/a/b"],
+        ["one", "PUT", "https://docs.example/guide"],
+        ["one", "GET", "http://plain.example:8080/"],
+    ] {
+        let (exit, text) = explained(&line);
+        assert_eq!(exit, Exit::Refused);
+        let (_, own) = text.rsplit_once("[[grant]]").expect("a grant of its own");
+        let own: Vec<&str> = own.lines().take_while(|line| !line.starts_with("the grants")).map(str::trim).collect();
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("house.toml");
+        std::fs::write(&file, format!("{HOUSE}\n[[grant]]{}\n", own.join("\n"))).expect("written");
+        let before = ["explain", "--config", file.to_str().expect("a path in UTF-8"), "--box"];
+        let arguments = Line::try_parse_from(before.iter().chain(&line)).expect("arguments").arguments;
+        let (exit, text) = run(arguments).expect("explained");
+        assert_eq!(exit, Exit::Done, "{own:?}: {text}");
+    }
+}
+
+#[test]
+fn what_no_grant_can_allow_proposes_none() {
+    for (line, reason) in [
+        (&["one", "TRACE", "https://docs.example/guide"][..], "method-never"),
+        (&["one", "--header", "Transfer-Encoding: xchunked", "GET", "https://docs.example/guide"], "bad-request"),
+        (
+            &[
+                "one",
+                "--header",
+                "Upgrade: tcp",
+                "--header",
+                "Connection: upgrade",
+                "GET",
+                "https://docs.example/guide",
+            ],
+            "upgrade-refused",
+        ),
+        (&["one", "POST", "https://api.anthropic.com/api/oauth/claude_cli/create_api_key"], "durable-credential"),
+    ] {
+        let (exit, text) = explained(line);
+        assert_eq!(exit, Exit::Refused, "{text}");
+        assert!(text.contains(reason) && !text.contains("[[grant]]"), "{line:?}: {text}");
+    }
+}
+
+#[test]
+fn what_the_house_answers_itself_needs_no_grant() {
+    let (exit, text) = explained(&["two", "POST", "https://platform.claude.com/v1/oauth/token"]);
+    assert_eq!(exit, Exit::Done);
+    assert!(text.starts_with("answered: POST https://platform.claude.com:443/v1/oauth/token of box two, by the house itself (refresh-attempt)"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    assert_eq!(
+        explained(&["three", "GET", "https://docs.example/"]),
+        (Exit::Usage, "no box three in this configuration; it has one, two".to_owned())
+    );
+    assert_eq!(
+        explained(&["one", "GET", "docs.example"]),
+        (Exit::Usage, "docs.example is no whole address: write https://HOST/PATH".to_owned())
+    );
+}
