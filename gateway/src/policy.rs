@@ -4,6 +4,7 @@ pub mod host_pattern;
 pub mod path;
 pub mod escapes;
 pub mod providers;
+pub mod durable;
 pub mod carriers;
 
 use std::collections::BTreeSet;

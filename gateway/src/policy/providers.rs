@@ -5,6 +5,7 @@ use http::Method;
 
 use crate::host::{Host, Target};
 
+use super::durable::makes_durable;
 use super::path::NormalPath;
 
 /// What is fixed about a provider. Hosts match exactly: `ab.chatgpt.com` is not `chatgpt.com`.
@@ -93,8 +94,7 @@ pub fn local_route(target: &Target, method: &Method, path: &NormalPath) -> Optio
     let host: &str = host;
     let own =
         ROUTES.iter().find(|route| target.port() == 443 && route.is(host, method, path)).map(|route| route.answer);
-    let is_durable = own.is_none() && DURABLE_HOSTS.contains(&host) && is_durable(method, path);
-    if is_durable { Some(LocalRoute::DurableCredential) } else { own }
+    if own.is_none() && makes_durable(host, method, path) { Some(LocalRoute::DurableCredential) } else { own }
 }
 
 /// One line of the table below.
@@ -128,30 +128,6 @@ impl Shape {
     }
 }
 
-/// A page or call that gives out keys, tokens or the right to them. Refused if any reading of the path is one.
-fn is_durable(method: &Method, path: &NormalPath) -> bool {
-    let makes = *method != Method::GET && *method != Method::HEAD;
-    path.could_be(|reading| {
-        let reading = plain_segments(reading);
-        // Asked for in any other way than the one that is answered locally.
-        let is_token = reading.ends_with("/oauth/token");
-        let authorizes = AUTHORIZES.iter().any(|page| reading.contains(page));
-        let is_key = reading.split('/').any(|segment| KEY_MAKERS.contains(&segment));
-        let is_session = SESSION_MAKERS.iter().any(|call| reading.ends_with(call));
-        is_token || authorizes || (makes && (is_key || is_session))
-    })
-}
-
-/// Each segment without blanks around it and without a format behind it, and no empty one at the end: hosts are lax.
-fn plain_segments(reading: &str) -> String {
-    let plain = |segment: &str| {
-        let segment = segment.trim();
-        segment.strip_suffix(".json").unwrap_or(segment).trim_end().to_owned()
-    };
-    let segments: Vec<String> = reading.split('/').map(plain).collect();
-    segments.join("/").trim_end_matches('/').to_owned()
-}
-
 const ANTHROPIC_API: &[&str] = &["api.anthropic.com"];
 const ANTHROPIC_TOKEN: &[&str] = &["platform.claude.com", "console.anthropic.com", "api.anthropic.com"];
 
@@ -159,37 +135,6 @@ const OPENAI_TOKEN: &[&str] = &["auth.openai.com"];
 const CHATGPT: &[&str] = &["chatgpt.com"];
 /// Where pi looks for its own versions and lists of models.
 const PI: &[&str] = &["pi.dev"];
-
-/// Where a durable credential could be had. Everything here that is not a durable route goes through the grants as ever.
-const DURABLE_HOSTS: &[&str] = &[
-    "api.anthropic.com",
-    "console.anthropic.com",
-    "platform.claude.com",
-    "claude.ai",
-    "claude.com",
-    "api.openai.com",
-    "auth.openai.com",
-    "auth.api.openai.org",
-    "platform.openai.com",
-    "chatgpt.com",
-];
-
-/// Pages and calls that let another client in, or enrol one: an OAuth or device login, an agent's identity, remote control.
-const AUTHORIZES: &[&str] =
-    &["/oauth/authorize", "/oauth/device", "/deviceauth/", "/agent/register", "/remote/control/server"];
-
-/// Calls whose answer holds a key for a client elsewhere, though their path names none.
-const SESSION_MAKERS: &[&str] = &["/realtime/sessions", "/realtime/transcription_sessions", "/chatkit/sessions"];
-
-const KEY_MAKERS: &[&str] = &[
-    "create_api_key",
-    "api_keys",
-    "apikeys",
-    "admin_api_keys",
-    "service_accounts",
-    "service_account_keys",
-    "client_secrets",
-];
 
 /// The first that matches answers.
 const ROUTES: &[Route] = &[
