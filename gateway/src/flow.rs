@@ -230,7 +230,7 @@ async fn proceed(
             let side = body.side;
             match relay::relay(&house.upstreams, outbound, body).await {
                 Ok(Answered::Arrived(arrived)) => {
-                    record::relayed(caller, arrived, line, place, house.limits.response_idle)
+                    record::relayed(&house.ledger, caller, arrived, line, place, house.limits.response_idle)
                 }
                 Ok(Answered::Switched(switched)) => {
                     let (response, session) = record::switched(house, caller, switched, line, place);

@@ -21,5 +21,6 @@ pub mod tls;
 pub mod host;
 pub mod refusal;
 pub mod drain;
+pub mod echo;
 pub mod files;
 pub mod cli;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use box_spec::wire::SENTINEL_MARK;
-use http::header::{HOST, SEC_WEBSOCKET_PROTOCOL};
+use http::header::{ACCEPT_ENCODING, HOST, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Uri};
 
+use crate::echo::Needles;
 use crate::flow::identify::Caller;
 use crate::flow::judge::Permit;
 use crate::hops;
@@ -29,6 +30,7 @@ pub struct Outbound {
     head: Parts,
     injected: Vec<HeaderName>,
     handshake: Option<Handshake>,
+    needles: Option<Arc<Needles>>,
 }
 
 impl Outbound {
@@ -58,6 +60,12 @@ impl Outbound {
         &self.injected
     }
 
+    /// What the answer is looked through for, so that the credential does not come back to the box.
+    #[must_use]
+    pub const fn needles(&self) -> Option<&Arc<Needles>> {
+        self.needles.as_ref()
+    }
+
     /// The head to send, and the WebSocket handshake that it is.
     #[must_use]
     pub fn into_head(self) -> (Parts, Option<Handshake>) {
@@ -79,7 +87,7 @@ pub async fn freshen(vault: &Vault, refresher: &Refresher, permit: &Permit) {
 pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
     let (caller, target, scheme, grant, mut head) = permit.into_parts();
     let told = |refusal: Refusal| Told::new(Some(target.clone()), refusal.with_grant(grant.name.as_str()));
-    let rendered = match &grant.secret {
+    let (rendered, needles) = match &grant.secret {
         Some(name) => {
             let credential =
                 vault.credential(name).map_err(|outage| told(outage_refusal(name.as_str(), &outage.to_string())))?;
@@ -87,12 +95,15 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
             if rendered.is_empty() {
                 return Err(told(outage_refusal(name.as_str(), "it rendered no header")));
             }
-            rendered
+            (rendered, credential.needles())
         }
-        None => Vec::new(),
+        None => (Vec::new(), None),
     };
     if grant.secret.is_some() || !grant.keeps_credentials {
         strip_credentials(&mut head);
+    }
+    if needles.is_some() {
+        ask_plainly(&mut head);
     }
     // Read before its hop-by-hop fields go, and after the credentials went: a subprotocol that carried one is not offered.
     let handshake = match Asked::by(&head) {
@@ -125,7 +136,7 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
             "a sentinel was left over after the overwrite",
         )));
     }
-    Ok(Outbound { caller, target, scheme, grant, head, injected, handshake })
+    Ok(Outbound { caller, target, scheme, grant, head, injected, handshake, needles })
 }
 
 fn outage_refusal(name: &str, inside: &str) -> Refusal {
@@ -134,6 +145,12 @@ fn outage_refusal(name: &str, inside: &str) -> Refusal {
         format!("the house's credential {name:?} cannot be used now"),
         format!("credential {name}: {inside}"),
     )
+}
+
+/// Asks for an answer that can be looked through.
+fn ask_plainly(head: &mut Parts) {
+    head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
 }
 
 /// Empties every carrier of a credential, in any spelling.

@@ -1,6 +1,7 @@
 //! Record: what the box is answered, and how the line of its request is closed.
 
 mod reply;
+mod echo;
 mod session;
 mod told;
 mod local;
@@ -19,6 +20,8 @@ use crate::house::House;
 use crate::ledger::{Ended, Ledger, Line, Outcome};
 use crate::refusal::Told;
 
+use echo::Bell;
+
 pub use local::answered;
 pub use reply::{Recorded, Reply};
 pub use session::switched;
@@ -34,13 +37,14 @@ pub fn identity(house: &House, box_id: &BoxId) -> Response<Reply> {
 /// An answer from upstream, on its way to the box. Its line closes when the body ended, or was dropped.
 #[must_use]
 pub fn relayed(
+    ledger: &Ledger,
     caller: &Caller,
     arrived: Arrived,
     mut line: Line,
     place: OwnedSemaphorePermit,
     idle: Duration,
 ) -> Response<Reply> {
-    let Arrived { response, lease, sent, injected, timings } = arrived;
+    let Arrived { response, lease, sent, injected, watch, timings } = arrived;
     line.note_injected(injected);
     let (head, body) = response.into_parts();
     let recorded = Recorded::new(
@@ -49,6 +53,7 @@ pub fn relayed(
         lease,
         place,
         idle,
+        watch.map(|watch| Bell::new(watch, ledger, caller)),
         reply::Facts { status: head.status.as_u16(), sent, timings, over: caller.run().over().clone() },
     );
     Response::from_parts(head, Reply::Relayed(Box::new(recorded)))

@@ -3,6 +3,7 @@
 mod pool;
 mod upload;
 mod interim;
+mod echo;
 pub mod session;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use interim::Gate;
 use pool::{Key, Pool};
 use upload::Upload;
 
+pub use echo::Watch;
 pub use pool::Lease;
 pub use session::Switched;
 
@@ -53,6 +55,8 @@ pub struct Arrived {
     pub lease: Lease,
     pub sent: Arc<AtomicU64>,
     pub injected: Vec<HeaderName>,
+    /// What the body is looked through for.
+    pub watch: Option<Watch>,
     pub timings: Vec<(&'static str, Duration)>,
 }
 
@@ -84,6 +88,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     let grant = outbound.grant().name.clone();
     let injected = outbound.injected().to_vec();
     let told = move |refusal: Refusal| Told::new(Some(target.clone()), refusal.with_grant(grant.as_str()));
+    let watch = Watch::of(&outbound);
     let mut timings = Vec::new();
     let begun = Instant::now();
 
@@ -99,7 +104,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     let upload = Upload::new(body, gate);
     let sent = Arc::clone(&upload.progress().sent);
     let mut request = Request::from_parts(head, upload);
-    interim::listen(&mut request, side, word.clone());
+    interim::listen(&mut request, side, word.clone(), watch.clone());
     let mut response = loop {
         match tokio::time::timeout(upstreams.head_deadline, lease.send(request)).await {
             Ok(Ok(response)) => break response,
@@ -121,13 +126,23 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     side.hinted().await;
     timings.push(("head", begun.elapsed()));
     look_at(&response, !injected.is_empty()).map_err(&told)?;
+    if let Some(watch) = &watch {
+        watch.look_at(&mut response).map_err(&told)?;
+    }
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // The connection is let go only when hyper has given its stream away.
         let (response, upstream) = session::switch(handshake.as_ref(), response).await.map_err(told)?;
-        return Ok(Answered::Switched(Switched { response, upstream, of_box: from_box.upgrade, injected, timings }));
+        return Ok(Answered::Switched(Switched {
+            response,
+            upstream,
+            of_box: from_box.upgrade,
+            injected,
+            watch,
+            timings,
+        }));
     }
     hops::strip_answer(response.headers_mut());
-    Ok(Answered::Arrived(Arrived { response, lease, sent, injected, timings }))
+    Ok(Answered::Arrived(Arrived { response, lease, sent, injected, watch, timings }))
 }
 
 /// How to reach an upstream again after its request was taken apart.

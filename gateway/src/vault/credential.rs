@@ -1,11 +1,14 @@
 //! A credential in hand: text that cannot be printed, and the headers that it becomes.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use box_spec::{CredentialKind, Provider};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use zeroize::Zeroizing;
+
+use crate::echo::Needles;
 
 use super::source::Malformed;
 use super::token::{AccountId, Claims};
@@ -16,6 +19,7 @@ pub struct Credential {
     role: Role,
     value: SecretText,
     expires: Option<Timestamp>,
+    needles: OnceLock<Option<Arc<Needles>>>,
 }
 
 /// What a secret is besides its text: whose it is, how it authenticates, for which account.
@@ -48,7 +52,7 @@ impl Credential {
             role.account = Some(role.account.or(claims.account).ok_or(Malformed::NoAccount)?);
             expires = claims.expires;
         }
-        Ok(Self { role, value, expires })
+        Ok(Self { role, value, expires, needles: OnceLock::new() })
     }
 
     /// The same, with the end that its file tells.
@@ -95,6 +99,12 @@ impl Credential {
             Some(Ok(account)) => vec![(name, secret), (ACCOUNT_HEADER, account)],
             Some(Err(_)) => Vec::new(),
         }
+    }
+
+    /// What an answer is looked through for, made once.
+    #[must_use]
+    pub fn needles(&self) -> Option<Arc<Needles>> {
+        self.needles.get_or_init(|| Needles::of(self.value.expose()).map(Arc::new)).clone()
     }
 
     /// The value itself, for the search that keeps it from coming back to the box.

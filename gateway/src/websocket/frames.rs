@@ -1,5 +1,7 @@
 //! Frames: follows the frames of one direction as they pass (RFC 6455 §5.2), only to know how a session ended.
 
+use std::ops::Range;
+
 /// Where one direction of a session stands. Looks at heads alone: a payload is never read and nothing is held back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Frames {
@@ -15,17 +17,25 @@ pub struct Frames {
 
 impl Frames {
     /// These bytes passed.
-    pub fn pass(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
+    pub fn pass(&mut self, bytes: &[u8]) {
+        self.payloads(bytes, |_, _| {});
+    }
+
+    /// These bytes passed; tells where among them payload lies, and whether it is a control frame's (§5.5).
+    pub fn payloads(&mut self, bytes: &[u8], mut tell: impl FnMut(Range<usize>, bool)) {
+        let mut at = 0;
+        while at < bytes.len() {
             if self.payload > 0 {
-                let now = usize::try_from(self.payload).map_or(bytes.len(), |left| left.min(bytes.len()));
+                let left = bytes.len() - at;
+                let now = usize::try_from(self.payload).map_or(left, |payload| payload.min(left));
+                tell(at..at + now, self.opcode() >= CLOSE);
                 self.payload -= now as u64;
-                bytes = &bytes[now..];
+                at += now;
                 continue;
             }
-            self.head[self.have] = bytes[0];
+            self.head[self.have] = bytes[at];
             self.have += 1;
-            bytes = &bytes[1..];
+            at += 1;
             if self.have >= 2 && self.have == head_length(self.head[1]) {
                 self.closed |= self.opcode() == CLOSE;
                 // Control frames may stand between the frames of a message, and say nothing about it (§5.4).

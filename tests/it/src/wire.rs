@@ -10,6 +10,7 @@ mod leaves;
 mod streaming;
 mod bodies;
 mod packed;
+mod echo;
 mod limits;
 mod websocket;
 mod house;
@@ -29,6 +30,7 @@ pub(crate) const MODULES: &[&[Case]] = &[
     streaming::CASES,
     bodies::CASES,
     packed::CASES,
+    echo::CASES,
     limits::CASES,
     websocket::handshake::CASES,
     websocket::session::CASES,

@@ -13,9 +13,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::echo::Scan;
 use crate::flow::relay::Lease;
 use crate::ledger::{Ended, Line, Outcome};
 use crate::refusal::Reason;
+
+use super::echo::Bell;
 
 /// What the box is sent.
 pub enum Reply {
@@ -24,16 +27,28 @@ pub enum Reply {
     Relayed(Box<Recorded>),
 }
 
-/// A body from upstream with the line of its request. Streamed as it comes; nothing is held back.
+/// A body from upstream with the line of its request. Streamed as it comes; nothing is held back but what may be the
+/// beginning of a credential that comes back.
 pub struct Recorded {
     body: Incoming,
+    look: Option<Look>,
     line: Option<Line>,
     lease: Option<Lease>,
     _place: OwnedSemaphorePermit,
     idle: Pin<Box<Sleep>>,
     idle_limit: Duration,
+    /// The body said that nothing more comes.
+    is_over: bool,
     received: u64,
     facts: Facts,
+}
+
+/// A look at what passes.
+struct Look {
+    bell: Bell,
+    scan: Scan,
+    /// Comes after what was held.
+    next: Option<Frame<Bytes>>,
 }
 
 /// What is known of an answer before its body came.
@@ -72,15 +87,18 @@ impl Recorded {
         lease: Lease,
         place: OwnedSemaphorePermit,
         idle_limit: Duration,
+        bell: Option<Bell>,
         facts: Facts,
     ) -> Self {
         let mut recorded = Self {
             body,
+            look: bell.map(|bell| Look { bell, scan: Scan::default(), next: None }),
             line: Some(line),
             lease: Some(lease),
             _place: place,
             idle: Box::pin(tokio::time::sleep(idle_limit)),
             idle_limit,
+            is_over: false,
             received: 0,
             facts,
         };
@@ -113,7 +131,31 @@ impl Recorded {
         }
     }
 
+    fn is_end(&self) -> bool {
+        self.body.is_end_stream() && self.look.as_ref().is_none_or(|look| look.next.is_none() && !look.scan.holds())
+    }
+
     fn poll_recorded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        loop {
+            if let Some(frame) = self.look.as_mut().and_then(|look| look.next.take()) {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            let frame = ready!(self.poll_body(cx));
+            let (Some(look), Some(Ok(_)) | None) = (&mut self.look, &frame) else { return Poll::Ready(frame) };
+            let passed = match frame {
+                Some(Ok(frame)) => look.pass(frame, self.body.is_end_stream()),
+                Some(Err(_)) | None => look.rest(None),
+            };
+            // Nothing to send yet: the next frame tells.
+            match passed {
+                Some(passed) => return Poll::Ready(Some(Ok(passed))),
+                None if self.is_over => return Poll::Ready(None),
+                None => {}
+            }
+        }
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.received += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -132,6 +174,7 @@ impl Recorded {
                 Poll::Ready(Some(Err(Broken::Upstream(error))))
             }
             Poll::Ready(None) => {
+                self.is_over = true;
                 self.whole();
                 Poll::Ready(None)
             }
@@ -145,6 +188,39 @@ impl Recorded {
                 Poll::Ready(Some(Err(Broken::Idle)))
             }
         }
+    }
+}
+
+impl Look {
+    /// What of a frame may go on now; `None` where all of it must wait.
+    fn pass(&mut self, frame: Frame<Bytes>, is_last: bool) -> Option<Frame<Bytes>> {
+        let needles = &self.bell.watch().needles;
+        let passed = match frame.into_data() {
+            Ok(piece) => {
+                let mut passed = self.scan.pass(needles, piece);
+                if is_last && self.scan.holds() {
+                    passed = [passed, self.scan.rest()].concat().into();
+                }
+                (!passed.is_empty()).then(|| Frame::data(passed))
+            }
+            Err(mut frame) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    self.bell.watch().blot(trailers);
+                }
+                self.rest(Some(frame))
+            }
+        };
+        self.bell.heard(self.scan.found());
+        passed
+    }
+
+    /// What was held, and then this.
+    fn rest(&mut self, then: Option<Frame<Bytes>>) -> Option<Frame<Bytes>> {
+        if !self.scan.holds() {
+            return then;
+        }
+        self.next = then;
+        Some(Frame::data(self.scan.rest()))
     }
 }
 
@@ -171,7 +247,7 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Said(body) => body.is_end_stream(),
-            Self::Relayed(recorded) => recorded.body.is_end_stream(),
+            Self::Relayed(recorded) => recorded.is_end(),
         }
     }
 

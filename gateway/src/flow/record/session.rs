@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::drain::Drain;
 use crate::flow::identify::Caller;
 use crate::flow::record::Reply;
+use crate::flow::record::echo::Bell;
 use crate::flow::relay::Switched;
-use crate::flow::relay::session::{Parting, Passed, carry};
+use crate::flow::relay::session::{Ear, Parting, Passed, carry};
 use crate::house::House;
 use crate::ledger::{Ended, Line, Outcome};
 use crate::refusal::Reason;
@@ -25,6 +26,7 @@ struct Session {
     passed: Passed,
     idle: Duration,
     timings: Vec<(&'static str, Duration)>,
+    bell: Option<Bell>,
     over: CancellationToken,
     drain: Drain,
 }
@@ -37,7 +39,7 @@ pub fn switched(
     mut line: Line,
     place: OwnedSemaphorePermit,
 ) -> (Response<Reply>, impl Future<Output = ()> + Send + use<>) {
-    let Switched { response, upstream, of_box, injected, timings } = switched;
+    let Switched { response, upstream, of_box, injected, watch, timings } = switched;
     line.note_injected(injected);
     let session = Session {
         ends: Some((of_box, upstream)),
@@ -46,6 +48,7 @@ pub fn switched(
         passed: Passed::default(),
         idle: house.limits.websocket_idle,
         timings,
+        bell: watch.map(|watch| Bell::new(watch, &house.ledger, caller)),
         over: caller.run().over().clone(),
         drain: house.drain.clone(),
     };
@@ -57,10 +60,12 @@ impl Session {
         let Some((of_box, upstream)) = self.ends.take() else { return };
         // A box that left before it had its answer: the line says aborted.
         let Ok(of_box) = of_box.await else { return };
+        let ear =
+            self.bell.as_ref().map(|bell| Ear { needles: &bell.watch().needles, heard: |found| bell.heard(found) });
         let parting = tokio::select! {
             biased;
             () = self.over.cancelled() => return,
-            parting = carry(TokioIo::new(of_box), TokioIo::new(upstream), &self.passed, self.idle) => parting,
+            parting = carry(TokioIo::new(of_box), TokioIo::new(upstream), &self.passed, self.idle, ear) => parting,
         };
         match parting {
             Parting::Complete => self.close(Ended::Complete, None),

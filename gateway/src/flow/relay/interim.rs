@@ -12,6 +12,7 @@ use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, Request, StatusCode};
 use tokio::time::Sleep;
 
+use super::echo::Watch;
 use super::upload::Upload;
 use crate::flow::accept::side::SideHandle;
 
@@ -63,7 +64,7 @@ impl Word {
 }
 
 /// Passes on what the upstream says before its answer to this request.
-pub(super) fn listen(request: &mut Request<Upload>, side: &SideHandle, word: Option<Word>) {
+pub(super) fn listen(request: &mut Request<Upload>, side: &SideHandle, word: Option<Word>, watch: Option<Watch>) {
     let side = side.clone();
     hyper::ext::on_informational(request, move |response| match response.status() {
         // hyper tells the box by itself, as soon as the body is asked for.
@@ -72,13 +73,16 @@ pub(super) fn listen(request: &mut Request<Upload>, side: &SideHandle, word: Opt
                 word.say(GO_ON);
             }
         }
-        status => side.hint(rendered(status, response.headers())),
+        status => side.hint(rendered(status, response.headers(), watch.as_ref())),
     });
 }
 
-fn rendered(status: StatusCode, headers: &HeaderMap) -> Bytes {
+fn rendered(status: StatusCode, headers: &HeaderMap, watch: Option<&Watch>) -> Bytes {
     let mut headers = headers.clone();
     crate::hops::strip_answer(&mut headers);
+    if let Some(watch) = watch {
+        watch.clear(&mut headers);
+    }
     // It has no body, whatever it says (RFC 9110 §8.6): a box that believed it would misread the answer.
     headers.remove(CONTENT_LENGTH);
     let phrase = status.canonical_reason().unwrap_or_default();

@@ -12,10 +12,13 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
+use crate::echo::{FramedScan, Needles};
 use crate::hops;
 use crate::refusal::{Reason, Refusal};
 use crate::websocket::Handshake;
 use crate::websocket::frames::Frames;
+
+use super::echo::Watch;
 
 /// A handshake that was answered as it should be: the answer for the box, and both ends of what the connection became.
 pub struct Switched {
@@ -23,6 +26,8 @@ pub struct Switched {
     pub upstream: Upgraded,
     pub of_box: OnUpgrade,
     pub injected: Vec<HeaderName>,
+    /// What the upstream's frames are looked through for.
+    pub watch: Option<Watch>,
     pub timings: Vec<(&'static str, Duration)>,
 }
 
@@ -39,6 +44,12 @@ pub struct Passed {
 struct Direction {
     bytes: AtomicU64,
     frames: Mutex<Frames>,
+}
+
+/// What the upstream's frames are looked through for, and who is told how many were found so far.
+pub struct Ear<'a, H: Fn(u64)> {
+    pub needles: &'a Needles,
+    pub heard: H,
 }
 
 /// How a session ended by itself.
@@ -79,15 +90,16 @@ pub(super) async fn switch(
 
 /// Carries bytes both ways until one side ends; the other then has a moment to end too. `idle` is how long both may be
 /// silent. What is dropped is cut.
-pub async fn carry<B, U>(of_box: B, upstream: U, passed: &Passed, idle: Duration) -> Parting
+pub async fn carry<B, U, H>(of_box: B, upstream: U, passed: &Passed, idle: Duration, ear: Option<Ear<'_, H>>) -> Parting
 where
     B: AsyncRead + AsyncWrite,
     U: AsyncRead + AsyncWrite,
+    H: Fn(u64),
 {
     let (box_out, box_in) = tokio::io::split(of_box);
     let (upstream_out, upstream_in) = tokio::io::split(upstream);
-    let mut up = pin!(one_way(box_out, upstream_in, &passed.up, passed));
-    let mut down = pin!(one_way(upstream_out, box_in, &passed.down, passed));
+    let mut up = pin!(one_way(box_out, upstream_in, &passed.up, passed, None::<Ear<'_, H>>));
+    let mut down = pin!(one_way(upstream_out, box_in, &passed.down, passed, ear));
     tokio::select! {
         end = &mut up => {
             if end.is_orderly() {
@@ -113,12 +125,20 @@ enum End {
     Write(io::Error),
 }
 
-async fn one_way<R, W>(mut from: R, mut to: W, direction: &Direction, passed: &Passed) -> End
+async fn one_way<R, W, H>(
+    mut from: R,
+    mut to: W,
+    direction: &Direction,
+    passed: &Passed,
+    ear: Option<Ear<'_, H>>,
+) -> End
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
+    H: Fn(u64),
 {
     let mut piece = vec![0; PIECE];
+    let mut scan = FramedScan::default();
     loop {
         let read = match from.read(&mut piece).await {
             Ok(0) => break,
@@ -127,25 +147,40 @@ where
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return End::Read(error),
         };
-        let mut left = &piece[..read];
-        while !left.is_empty() {
-            match to.write(left).await {
-                Ok(0) => return End::Write(io::ErrorKind::WriteZero.into()),
-                Ok(written) => {
-                    passed.note(direction, &left[..written]);
-                    left = &left[written..];
-                }
-                Err(error) => return End::Write(error),
+        let told = match &ear {
+            Some(ear) => {
+                let cleared = scan.pass(ear.needles, &piece[..read]);
+                (ear.heard)(scan.found());
+                write(&mut to, &cleared, direction, passed).await
             }
-        }
-        if let Err(error) = to.flush().await {
+            None => write(&mut to, &piece[..read], direction, passed).await,
+        };
+        if let Err(error) = told {
             return End::Write(error);
         }
+    }
+    if let Err(error) = write(&mut to, &scan.rest(), direction, passed).await {
+        return End::Write(error);
     }
     match to.shutdown().await {
         // Who ended first may be gone altogether: that the other could not be told is no news.
         Ok(()) | Err(_) => End::Finished,
     }
+}
+
+async fn write<W>(to: &mut W, mut left: &[u8], direction: &Direction, passed: &Passed) -> io::Result<()>
+where
+    W: AsyncWrite + Unpin,
+{
+    while !left.is_empty() {
+        let written = to.write(left).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        passed.note(direction, &left[..written]);
+        left = &left[written..];
+    }
+    to.flush().await
 }
 
 impl End {

@@ -1,4 +1,5 @@
-//! Bodies that are packed, as codex, pi and the providers pack them: passed as they are, also where a credential is put in.
+//! Bodies that are packed, as codex, pi and the providers pack them: passed as they are. Where a credential is put in, the answer
+//! is asked for unpacked, so that it can be looked through.
 
 use anyhow::{Result, ensure};
 use harness::{Case, case};
@@ -15,7 +16,9 @@ fn untouched() -> Result<()> {
             wire.standin.forget();
             let name = packing.name();
             let (question, answer) = (packing.pack(&text("question")), packing.pack(&text("answer")));
-            let headers = vec![("content-encoding".to_owned(), name.to_owned())];
+            let injected = host == "api.test";
+            let (answer, coding) = if injected { (text("answer"), "identity") } else { (answer, name) };
+            let headers = vec![("content-encoding".to_owned(), coding.to_owned())];
             let fault = Fault::Status { status: 200, headers, body: answer.clone() };
             wire.standin.rules(vec![Rule::new("", fault)]);
             let head = format!(
@@ -23,12 +26,12 @@ fn untouched() -> Result<()> {
                 question.len()
             );
             let came = wire.inside(host)?.ask(&[head.as_bytes(), &question].concat())?;
-            ensure!(came.header("content-encoding") == Some(name), "{host} {name}: {:?}", came.headers);
+            ensure!(came.header("content-encoding") == Some(coding), "{host} {name}: {:?}", came.headers);
             ensure!(came.body == answer && came.complete, "{host} {name}: another answer came");
             let seen = only(&wire.standin)?;
             ensure!(seen.body == question && seen.complete, "{host} {name}: another question came");
-            for header in ["content-encoding", "accept-encoding"] {
-                ensure!(seen.header(header) == [name], "{host} {name}: {:?}", seen.headers);
+            for (header, value) in [("content-encoding", name), ("accept-encoding", coding)] {
+                ensure!(seen.header(header) == [value], "{host} {name}: {:?}", seen.headers);
             }
         }
     }

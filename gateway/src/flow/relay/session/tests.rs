@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
 
-use super::{AFTER_END, Parting, Passed, carry};
+use super::{AFTER_END, Ear, Parting, Passed, carry};
 
 const IDLE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(400);
@@ -26,7 +26,7 @@ where
     let passed = Passed::default();
     let began = Instant::now();
     let carried = async {
-        let parting = carry(b, c, &passed, idle).await;
+        let parting = carry(b, c, &passed, idle, None::<Ear<'_, fn(u64)>>).await;
         (parting, began.elapsed())
     };
     let ((parting, took), (), ()) = tokio::join!(carried, of_box(a), of_upstream(d));

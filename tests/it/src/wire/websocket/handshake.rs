@@ -38,8 +38,10 @@ fn overwritten() -> Result<()> {
     ensure!(answer.header("x-mine") == Some("kept") && answer.header("content-length").is_none(), "{answer:?}");
     let seen = echo.upstream.seen();
     let head = &seen[0].head;
+    let lower_of = |head: &str| head.to_ascii_lowercase();
     ensure!(seen.len() == 1 && head.starts_with("GET /auth HTTP/1.1\r\n"), "{seen:?}");
-    for line in [KEY, extensions, "Sec-WebSocket-Version: 13\r\n", "OpenAI-Beta: x\r\n", "Host: ws.test\r\n"] {
+    ensure!(!lower_of(head).contains("sec-websocket-extensions"), "what is packed cannot be looked through: {head}");
+    for line in [KEY, "Sec-WebSocket-Version: 13\r\n", "OpenAI-Beta: x\r\n", "Host: ws.test\r\n"] {
         ensure!(head.contains(line), "no {line:?} in {head}");
     }
     let lower = head.to_ascii_lowercase();

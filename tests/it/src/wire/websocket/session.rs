@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use harness::{Case, case, until};
 use standin::{Options, Rule, Then};
 
-use super::super::base::{GATEWAY, Wire};
+use super::super::base::{GATEWAY, REAL, Wire};
 use super::upstream::{ANSWER, GREETING};
 use super::{Echo, asking, frames, raw};
 
@@ -16,11 +16,33 @@ pub(crate) const CASES: &[Case] = &[
     case("wire::r10_a_first_frame_that_comes_at_once_is_kept_and_one_sent_with_the_handshake_too", at_once)
         .needs(GATEWAY),
     case("wire::r10_a_websocket_in_plain_passes_too", plain).needs(GATEWAY),
+    case("wire::an_echo_in_a_websocket_is_blotted_out_whatever_frames_cut_it", blotted).needs(GATEWAY),
     case("wire::r22_silence_in_a_websocket_ends_nothing", silence).needs(GATEWAY),
     case("wire::r22_a_websocket_that_is_dead_ends_at_its_limit", dead).needs(GATEWAY),
     case("wire::r10_fifty_websockets_side_by_side_leave_nothing_behind", fifty).needs(GATEWAY),
     case("wire::r10_a_websocket_holds_a_place_of_its_box", place).needs(GATEWAY),
 ];
+
+/// The upstream sends back what it is sent, frame by frame.
+fn blotted() -> Result<()> {
+    let echo = Echo::start()?;
+    let mut inside = echo.session("/echo")?;
+    let (begin, end) = REAL.as_bytes().split_at(11);
+    for (frames, blots) in [
+        (vec![(frames::TEXT, REAL.as_bytes())], vec![REAL.len()]),
+        (vec![(frames::BINARY, begin), (frames::BINARY, end)], vec![begin.len(), end.len()]),
+    ] {
+        for (opcode, payload) in &frames {
+            inside.send(&frames::frame(*opcode, payload, Some([1, 2, 3, 4])))?;
+        }
+        for ((opcode, _), blot) in frames.iter().zip(blots) {
+            let came = frames::read(&mut inside)?;
+            ensure!(came.raw == frames::frame(*opcode, "*".repeat(blot).as_bytes(), None), "{:?}", came.payload);
+        }
+    }
+    echo.wire.house.wait_line("the alarm", |line| line["alarm"] == "credential-echo")?;
+    Ok(())
+}
 
 fn whole() -> Result<()> {
     let echo = Echo::start()?;
