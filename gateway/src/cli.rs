@@ -8,6 +8,7 @@ pub mod status;
 pub mod ready;
 pub mod runs;
 pub mod credential;
+pub mod login;
 pub mod ledger;
 
 /// What a command ends with; the number is the process's exit code (sysexits).
@@ -27,6 +28,8 @@ pub enum Exit {
     CannotCreate = 73,
     /// A request that was asked about would be refused.
     Refused = 77,
+    /// A signal ended what a person had begun, as a shell counts it.
+    Interrupted = 130,
 }
 
 impl From<Exit> for std::process::ExitCode {

@@ -13,6 +13,8 @@ pub mod runs;
 pub mod ledger;
 pub mod vault;
 pub mod refresh;
+pub mod sign_in;
+mod token_host;
 pub mod hops;
 pub mod websocket;
 pub mod dial;

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use box_spec::BoxId;
+use box_spec::{BoxId, Provider};
 use clap::{Args, Parser, Subcommand};
 
 use gateway::cli::{self, Exit};
@@ -46,6 +46,17 @@ enum Command {
         #[command(subcommand)]
         command: CredentialCommand,
     },
+    /// Log in at a provider, for a house that has no login of the host
+    Login {
+        /// Whose: anthropic (a code is pasted here) or openai (a code is shown here)
+        #[arg(value_name = "PROVIDER", value_parser = provider)]
+        provider: Provider,
+        /// The [[secret]] that it is for, where several could be meant
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+        #[command(flatten)]
+        house: Of,
+    },
     /// Read and verify the ledger
     Ledger(cli::ledger::Arguments),
 }
@@ -54,7 +65,7 @@ enum Command {
 #[derive(Args)]
 struct Of {
     /// The house's configuration, a TOML file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "BOXGATE_CONFIG")]
     config: PathBuf,
 }
 
@@ -125,9 +136,24 @@ fn main() -> ExitCode {
         Command::Credential { command: CredentialCommand::Test { name, house: Of { config } } } => {
             with_socket(&config, |socket| said(cli::credential::test(socket, name.as_deref())))
         }
+        Command::Login { provider, secret, house: Of { config } } => {
+            match cli::login::run(&config, provider, secret.as_deref(), &mut std::io::stdout()) {
+                Ok(()) => Exit::Done,
+                Err(fault) => failed(&fault, fault.exit()),
+            }
+        }
         Command::Ledger(arguments) => cli::ledger::run(&arguments),
     }
     .into()
+}
+
+/// A login at OpenAI is one of ChatGPT.
+fn provider(name: &str) -> Result<Provider, &'static str> {
+    match name {
+        "anthropic" => Ok(Provider::Anthropic),
+        "openai" | "openai-codex" => Ok(Provider::OpenaiCodex),
+        _ => Err("a login is had at anthropic or openai"),
+    }
 }
 
 fn with_socket(config: &std::path::Path, then: impl FnOnce(&std::path::Path) -> Exit) -> Exit {

@@ -15,9 +15,10 @@ use crate::drain::Drain;
 use crate::ledger::{Ended, Entry, Kind, Ledger, Line, Outcome, Ruling, Verdict};
 use crate::refusal::Reason;
 use crate::tls;
+use crate::token_host::{Reach, TokenHost};
 use crate::vault::login::{Attempt, Login};
 
-use exchange::{Answer, Endpoint, Posting};
+use exchange::{Answer, Posting};
 
 /// Keeps logins fresh; clones share what they need for it.
 #[derive(Clone)]
@@ -73,19 +74,20 @@ impl Refresher {
         let Some(attempt) = on_disk(move || begin.begin(anew)).await?.map_err(|fault| fault.to_string())? else {
             return Ok(());
         };
-        let endpoint = Endpoint::of(login.provider()).ok_or("its provider refreshes nothing")?;
+        let host = TokenHost::of(login.provider()).ok_or("its provider refreshes nothing")?;
         let entry = Entry::new(Kind::Refresh)
-            .target(endpoint.target())
+            .target(host.target())
             .scheme("https")
             .method(&Method::POST)
-            .path_and_query(endpoint.path())
+            .path_and_query(host.path())
             .ruling(Ruling::Allow)
             .fact("secret", login.name().as_str())
             .fact("login_of", login.config().agent.as_str());
-        let posting = Posting::new(endpoint, &attempt);
+        let posting = Posting::new(host, &attempt);
         let (posting, line) =
             self.ledger.enter(Verdict::allow(posting, entry)).await.map_err(|told| told.refusal.inside().to_owned())?;
-        let answer = posting.send(&self.dialer, &self.tls, login.config()).await;
+        let reach = Reach { dialer: &self.dialer, tls: &self.tls, config: login.config() };
+        let answer = posting.send(reach).await;
         let settled = settle(login, attempt, answer, line).await;
         drop(lock);
         settled

@@ -6,6 +6,7 @@
 
 mod fault;
 mod form;
+mod put;
 mod splice;
 
 use std::fs::File;
@@ -29,6 +30,7 @@ use crate::tls::UpstreamCa;
 
 pub use fault::LoginFault;
 pub use form::Rotated;
+pub use put::{lock, put};
 
 use form::{Form, Tokens};
 
@@ -315,23 +317,8 @@ impl Login {
         Ok((text, tokens))
     }
 
-    /// Whether a refreshed login would get into the file and stay its owner's.
     fn can_be_kept(&self) -> Result<(), SourceFault> {
-        let found = self.path.metadata().map_err(|error| source::io_fault(&self.path, error.kind()))?;
-        let (owner, group, own) = (found.uid(), found.gid(), geteuid());
-        if access(&self.config.folder, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
-            return Err(self.fault(LoginFault::ReadOnly));
-        }
-        if !own.is_root() && owner != own.as_raw() {
-            return Err(self.fault(LoginFault::Owner { owner, own: own.as_raw() }));
-        }
-        let is_ours = |group: u32| {
-            getegid().as_raw() == group || getgroups().is_ok_and(|ours| ours.iter().any(|one| one.as_raw() == group))
-        };
-        if !own.is_root() && found.mode() & GROUP != 0 && !is_ours(group) {
-            return Err(self.fault(LoginFault::Group(group)));
-        }
-        Ok(())
+        can_be_kept(&self.path, &self.config.folder)
     }
 
     fn was_just_written(&self) -> bool {
@@ -360,6 +347,26 @@ impl std::fmt::Debug for Rotated {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rotated").field("expires", &self.expires).finish_non_exhaustive()
     }
+}
+
+/// Whether a refreshed login would get into the file and stay its owner's.
+fn can_be_kept(path: &Path, folder: &Path) -> Result<(), SourceFault> {
+    let found = path.metadata().map_err(|error| source::io_fault(path, error.kind()))?;
+    let fault = |fault| Err(SourceFault::Login(path.to_owned(), fault));
+    let (owner, group, own) = (found.uid(), found.gid(), geteuid());
+    if access(folder, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
+        return fault(LoginFault::ReadOnly);
+    }
+    if !own.is_root() && owner != own.as_raw() {
+        return fault(LoginFault::Owner { owner, own: own.as_raw() });
+    }
+    let is_ours = |group: u32| {
+        getegid().as_raw() == group || getgroups().is_ok_and(|ours| ours.iter().any(|one| one.as_raw() == group))
+    };
+    if !own.is_root() && found.mode() & GROUP != 0 && !is_ours(group) {
+        return fault(LoginFault::Group(group));
+    }
+    Ok(())
 }
 
 fn hash(secret: &SecretText) -> Hash {

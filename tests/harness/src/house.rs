@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{ChildStdin, Command};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -149,6 +149,15 @@ impl House {
     /// When it cannot be started or does not end.
     pub fn gateway(&self, arguments: &[&str]) -> Result<Ran> {
         process::run(self.command(arguments)?, None, Duration::from_secs(10))
+    }
+
+    /// Starts a command of the gateway on this house that a person talks to.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn talk(&self, arguments: &[&str]) -> Result<(Running, ChildStdin)> {
+        process::start_talking(self.command(arguments)?)
     }
 
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -41,15 +41,32 @@ pub struct Running {
 ///
 /// When it cannot be started.
 pub fn start(mut command: Command, input: Option<Vec<u8>>) -> Result<Running> {
-    let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let began = Instant::now();
-    let mut child = command.spawn().with_context(|| format!("start {name}"))?;
-    if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
+    let mut running = spawn(command)?;
+    if let (Some(mut pipe), Some(input)) = (running.child.stdin.take(), input) {
         // A program that does not read its input has ended or will be ended by the deadline.
         std::thread::spawn(move || drop(pipe.write_all(&input)));
     }
+    Ok(running)
+}
+
+/// Starts a program whose standard input is written to later, as by a person.
+///
+/// # Errors
+///
+/// When it cannot be started.
+pub fn start_talking(mut command: Command) -> Result<(Running, ChildStdin)> {
+    command.stdin(Stdio::piped());
+    let mut running = spawn(command)?;
+    let input = running.child.stdin.take().context("take the program's input")?;
+    Ok((running, input))
+}
+
+fn spawn(mut command: Command) -> Result<Running> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let began = Instant::now();
+    let mut child = command.spawn().with_context(|| format!("start {name}"))?;
     let stdout = Pipe::read(child.stdout.take());
     let stderr = Pipe::read(child.stderr.take());
     Ok(Running { child, name, began, stdout, stderr, ended: false, held: Vec::new() })

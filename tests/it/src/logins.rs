@@ -4,6 +4,7 @@ mod base;
 mod chain;
 mod once;
 mod agents;
+mod person;
 
 use harness::{Case, Need, case};
 
@@ -22,6 +23,10 @@ pub(crate) const CASES: &[Case] = &[
     case("logins::an_ordinary_user_keeps_a_refreshed_login_as_his_own", chain::ordinary_user).needs(AS_USER),
     case("logins::the_real_refresh_token_reaches_no_box", chain::nowhere).needs(GATEWAY),
     case("logins::credential_lists_and_tests", chain::listed).needs(GATEWAY),
+    case("logins::a_person_logs_in_at_anthropic_by_a_pasted_code", person::pastes).needs(GATEWAY),
+    case("logins::a_person_logs_in_at_openai_by_a_device_code", person::types).needs(GATEWAY).waiting(),
+    case("logins::a_login_that_fails_writes_nothing_and_names_the_fix", person::fails).needs(GATEWAY).waiting(),
+    case("logins::ctrl_c_leaves_nothing_of_a_login", person::gives_up).needs(GATEWAY),
     case("logins::claude_runs_on_a_hosts_login_after_its_end", agents::claude).needs(CLAUDE),
     case("logins::codex_runs_on_a_hosts_login_after_its_end", agents::codex).needs(CODEX),
     case("logins::pi_runs_on_a_hosts_login_after_its_end", agents::pi).needs(PI),

@@ -37,6 +37,7 @@ mod anthropic;
 mod responses;
 mod chat;
 mod account;
+mod sign_in;
 mod errors;
 mod pack;
 mod seen;

@@ -67,6 +67,6 @@ impl Default for Options {
     }
 }
 
-/// Where the providers answer, and where they refresh logins.
-const HOSTS: [&str; 5] =
-    ["api.anthropic.com", "platform.claude.com", "api.openai.com", "chatgpt.com", "auth.openai.com"];
+/// Where the providers answer, where they refresh logins, and where a person signs in.
+const HOSTS: [&str; 6] =
+    ["api.anthropic.com", "platform.claude.com", "claude.ai", "api.openai.com", "chatgpt.com", "auth.openai.com"];

@@ -61,6 +61,12 @@ impl Reply<'_> {
     pub(crate) async fn usual(mut self, cut: Option<(usize, Cut)>) -> io::Result<Then> {
         let path = self.head.path.split('?').next().unwrap_or_default();
         let post = self.head.method == "POST";
+        let sign_in =
+            self.shared.live(|live| live.sign_in.as_mut()?.step(&self.head.method, &self.head.path, self.body));
+        if let Some((status, mut headers, body)) = sign_in {
+            headers.push(("content-type".into(), "application/json".into()));
+            return self.plain(status, &headers, body.to_string().as_bytes()).await;
+        }
         if post && path.ends_with("/oauth/token") {
             let (status, body) = self.shared.live(|live| match &mut live.chain {
                 Some(chain) => chain.turn(self.body),

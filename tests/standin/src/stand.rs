@@ -18,6 +18,7 @@ use crate::real::Real;
 use crate::rule::{Rule, Rules};
 use crate::seen::{Book, Seen, SeenConnection};
 use crate::serve;
+use crate::sign_in::SignIn;
 use crate::turn::Memory;
 
 /// A stand-in that listens until it is dropped. It owns its threads, so that a test needs no runtime.
@@ -48,6 +49,8 @@ pub(crate) struct Live {
     pub(crate) refresh: Option<Real>,
     /// Comes before that.
     pub(crate) chain: Option<Chain>,
+    /// A person may sign in.
+    pub(crate) sign_in: Option<SignIn>,
     pub(crate) expect: Expect,
     pub(crate) idle_close: Option<Duration>,
 }
@@ -68,6 +71,7 @@ impl StandIn {
             websocket: options.websocket,
             refresh: None,
             chain: None,
+            sign_in: None,
             expect: options.expect,
             idle_close: options.idle_close,
         };
@@ -169,6 +173,13 @@ impl StandIn {
     /// (`rt-stand-in-1` and so on), that for the second; any other token is refused with `invalid_grant`.
     pub fn chain(&self, first: &str, fresh: Vec<Real>) {
         self.shared.live(|live| live.chain = Some(Chain::new(first, fresh)));
+    }
+
+    /// From now on a person may sign in, and gets this login: by the page `/oauth/authorize`, or by a device code, while
+    /// these answers (status and JSON) come first to the question whether it was typed.
+    pub fn sign_in(&self, gives: Real, before: &[(u16, &str)]) {
+        let before = before.iter().map(|(status, body)| (*status, (*body).to_owned())).collect();
+        self.shared.live(|live| live.sign_in = Some(SignIn::new(gives, before)));
     }
 
     pub fn expect(&self, expect: Expect) {

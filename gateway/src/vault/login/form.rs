@@ -28,6 +28,8 @@ pub(super) struct Form {
     refresh_expires: Option<Path>,
     /// RFC 3339.
     refreshed: Option<Path>,
+    /// What says that there is a login of this kind, as JSON.
+    marks: &'static [(Path, &'static str)],
 }
 
 type Path = &'static [&'static str];
@@ -128,6 +130,29 @@ impl Form {
         changes.extend(self.refreshed.map(|path| (path, quoted(&now.to_string()))));
         splice(text, &changes).map(Zeroizing::new)
     }
+
+    /// The file with a login that is new, whatever stood in its place; all else as it was. `{}` where there was no file.
+    pub(super) fn begin(
+        &self,
+        text: &str,
+        given: &Rotated,
+        scopes: Option<&str>,
+        account: Option<&AccountId>,
+        now: Timestamp,
+    ) -> Option<Zeroizing<String>> {
+        let file: Value = serde_json::from_str(text).ok()?;
+        let (above, _) = self.access.split_first()?;
+        let has_place = file.as_object()?.get(*above).is_some_and(Value::is_object);
+        let mut changes = Vec::new();
+        if !has_place {
+            changes.push((&self.access[..1], "{}".to_owned()));
+        }
+        changes.extend(self.marks.iter().map(|(path, value)| (*path, (*value).to_owned())));
+        changes.extend(self.account.zip(account.map(|account| quoted(account.as_str()))));
+        let list = scopes.map(|scopes| Value::from_iter(scopes.split(' ').filter(|scope| is_scope(scope))).to_string());
+        changes.extend(self.scopes.zip(list));
+        self.write(&Zeroizing::new(splice(text, &changes)?), given, now)
+    }
 }
 
 fn moment(value: &Value) -> Option<Timestamp> {
@@ -157,6 +182,7 @@ const CLAUDE: Form = Form {
     scopes: Some(&["claudeAiOauth", "scopes"]),
     refresh_expires: Some(&["claudeAiOauth", "refreshTokenExpiresAt"]),
     refreshed: None,
+    marks: &[],
 };
 const CODEX: Form = Form {
     file: "auth.json",
@@ -169,6 +195,7 @@ const CODEX: Form = Form {
     scopes: None,
     refresh_expires: None,
     refreshed: Some(&["last_refresh"]),
+    marks: &[(&["auth_mode"], "\"chatgpt\"")],
 };
 const PI_ANTHROPIC: Form = Form {
     file: "auth.json",
@@ -181,12 +208,14 @@ const PI_ANTHROPIC: Form = Form {
     scopes: None,
     refresh_expires: None,
     refreshed: None,
+    marks: &[(&["anthropic", "type"], "\"oauth\"")],
 };
 const PI_CODEX: Form = Form {
     access: &["openai-codex", "access"],
     refresh: &["openai-codex", "refresh"],
     expires: Some(&["openai-codex", "expires"]),
     account: Some(&["openai-codex", "accountId"]),
+    marks: &[(&["openai-codex", "type"], "\"oauth\"")],
     ..PI_ANTHROPIC
 };
 
