@@ -8,6 +8,7 @@ mod reader;
 mod raw;
 pub mod duration;
 mod convert;
+mod sending;
 mod secrets;
 mod grants;
 

@@ -17,7 +17,7 @@ use http::Method;
 
 use crate::host::{Host, Target};
 use crate::tls::UpstreamCa;
-use crate::vault::SecretName;
+use crate::vault::{SecretName, SentAs};
 
 pub use host_pattern::HostPattern;
 pub use path::{NormalPath, PathFault, PathPrefix};
@@ -35,8 +35,8 @@ pub struct Grant {
     pub name: GrantName,
     /// Put in the place of what the box sent; `None` injects nothing.
     pub secret: Option<SecretName>,
-    /// The provider whose credential the secret is.
-    pub serves: Option<Provider>,
+    /// Whose credential the secret is, and with that whose stand-in it takes the place of.
+    pub serves: Option<Serves>,
     /// Dialled instead of what the host resolves to, unscreened. SNI, Host and certificate stay the target's.
     pub unsafe_dial: Option<SocketAddr>,
     /// The only roots that the upstream's certificate may lead to; `None` takes the system's.
@@ -46,6 +46,14 @@ pub struct Grant {
     /// Lets a WebSocket through; otherwise an upgrade is refused at once, and the agent sends plain requests.
     pub websocket: bool,
     matching: Matching,
+}
+
+/// Whose credential a grant puts in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Serves {
+    Provider(Provider),
+    /// A service's, sent in this way.
+    Service(SentAs),
 }
 
 /// What a grant matches. All fields must hold.
@@ -193,6 +201,15 @@ impl Grant {
             }
             Host::Address(_) | Host::Name(_) => None,
         })
+    }
+
+    /// How its secret is sent, where that is no provider's.
+    #[must_use]
+    pub const fn sent_as(&self) -> Option<&SentAs> {
+        match &self.serves {
+            Some(Serves::Service(sent_as)) => Some(sent_as),
+            Some(Serves::Provider(_)) | None => None,
+        }
     }
 
     /// Whether it covers any opening handshake of a WebSocket.

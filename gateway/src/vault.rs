@@ -1,5 +1,6 @@
 //! The vault: the real credentials, which exist in this process alone and are read when they are used.
 
+pub mod sent_as;
 pub mod credential;
 pub mod login;
 pub mod source;
@@ -14,8 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use box_spec::{CredentialKind, Provider};
 use jiff::{SignedDuration, Timestamp};
 
-pub use credential::{Credential, Role, SecretText};
+pub use credential::{Credential, Role, SecretText, Whose};
 pub use login::{Login, LoginConfig, Trouble};
+pub use sent_as::{Form, SentAs};
 pub use source::{Malformed, SourceFault};
 pub use token::AccountId;
 
@@ -29,7 +31,7 @@ pub struct SecretName(Arc<str>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecretConfig {
     pub name: SecretName,
-    pub role: Role,
+    pub whose: Whose,
     pub source: Source,
     /// When it ceases to be valid, where the operator knows. It is not used in the last minute before that.
     pub expires: Option<Timestamp>,
@@ -82,8 +84,9 @@ pub struct VaultFault {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecretStatus {
     pub name: SecretName,
-    pub provider: Provider,
-    pub kind: CredentialKind,
+    /// `None` for a service's.
+    pub provider: Option<Provider>,
+    pub kind: Option<CredentialKind>,
     /// Where it comes from: `env NAME`, `file PATH`, `login of claude in PATH`.
     pub source: String,
     /// When it ceases to be valid, as far as known.
@@ -96,7 +99,7 @@ pub struct SecretStatus {
 
 #[derive(Debug)]
 struct Entry {
-    role: Role,
+    whose: Whose,
     expires: Option<Timestamp>,
     held: Held,
 }
@@ -108,9 +111,9 @@ enum Held {
     Login(Arc<Login>),
 }
 
-/// Looks at a source as the vault will: what is in it must be a secret (of this role, where that is known),
-/// or not be there yet. A login has a role always.
-pub fn check(source: &Source, role: Option<&Role>) -> Result<(), SourceFault> {
+/// Looks at a source as the vault will: what is in it must be a secret (of this owner's, where that is known),
+/// or not be there yet. A login is a provider's always.
+pub fn check(source: &Source, whose: Option<&Whose>) -> Result<(), SourceFault> {
     let text = match source {
         Source::Env(variable) => source::from_env(variable, std::env::var_os(variable))?,
         Source::File(path) => match source::read(path) {
@@ -119,12 +122,14 @@ pub fn check(source: &Source, role: Option<&Role>) -> Result<(), SourceFault> {
             Err(fault) => return Err(fault),
         },
         Source::Login(config) => {
-            let open = |role: &Role| Login::open(SecretName::new(""), role.clone(), config.clone()).map(drop);
-            return role.map_or(Ok(()), open);
+            let open = |whose: &Whose| Login::open(SecretName::new(""), whose, config.clone()).map(drop);
+            return whose.map_or(Ok(()), open);
         }
     };
-    match (role, text) {
-        (Some(role), Some(text)) => Credential::new(role, text).map(drop).map_err(|malformed| source.fault(malformed)),
+    match (whose, text) {
+        (Some(whose), Some(text)) => {
+            Credential::new(whose, text).map(drop).map_err(|malformed| source.fault(malformed))
+        }
         (None, _) | (_, None) => Ok(()),
     }
 }
@@ -170,10 +175,9 @@ impl Vault {
     /// The kind of the first credential of a provider that can be used now, if need be after a refresh.
     #[must_use]
     pub fn available(&self, provider: Provider) -> Option<CredentialKind> {
-        let usable = |name: &&SecretName| {
-            self.entries.get(*name).is_some_and(|entry| entry.role.provider == provider) && self.outage(name).is_none()
-        };
-        self.order.iter().find(usable).and_then(|name| self.entries.get(name)).map(|entry| entry.role.kind)
+        let role = |name: &SecretName| self.entries.get(name)?.whose.role().filter(|role| role.provider == provider);
+        let usable = self.order.iter().filter(|name| role(name).is_some()).find(|name| self.outage(name).is_none());
+        usable.and_then(role).map(|role| role.kind)
     }
 
     /// Every secret and whether it can be used now. No value.
@@ -181,11 +185,11 @@ impl Vault {
     pub fn status(&self) -> Vec<SecretStatus> {
         let one = |name: &SecretName| {
             let entry = self.entries.get(name)?;
-            let Entry { role, expires, held } = entry;
+            let Entry { whose, expires, held } = entry;
             Some(SecretStatus {
                 name: name.clone(),
-                provider: role.provider,
-                kind: role.kind,
+                provider: whose.role().map(|role| role.provider),
+                kind: whose.role().map(|role| role.kind),
                 source: held.to_string(),
                 expires: expires.or_else(|| entry.told_end()),
                 outage: self.outage(name),
@@ -206,8 +210,8 @@ impl Vault {
     fn open_with(secrets: Vec<SecretConfig>, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<VaultFault>> {
         let mut vault = Self { entries: BTreeMap::new(), order: Vec::new() };
         let mut faults = Vec::new();
-        for SecretConfig { name, role, source, expires } in secrets {
-            match Entry::open(&name, role, source, expires, &env) {
+        for SecretConfig { name, whose, source, expires } in secrets {
+            match Entry::open(&name, whose, source, expires, &env) {
                 Ok(entry) => {
                     vault.order.push(name.clone());
                     vault.entries.insert(name, entry);
@@ -232,12 +236,13 @@ impl Source {
 impl Entry {
     fn open(
         name: &SecretName,
-        role: Role,
+        whose: Whose,
         source: Source,
         expires: Option<Timestamp>,
         env: &impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SourceFault> {
-        let credential = |text| Credential::new(&role, text).map(Arc::new).map_err(|malformed| source.fault(malformed));
+        let credential =
+            |text| Credential::new(&whose, text).map(Arc::new).map_err(|malformed| source.fault(malformed));
         let held = match &source {
             Source::Env(variable) => {
                 let text = source::from_env(variable, env(variable))?;
@@ -251,9 +256,9 @@ impl Entry {
                 };
                 Held::File { path: path.clone(), last: Mutex::new(held) }
             }
-            Source::Login(config) => Held::Login(Arc::new(Login::open(name.clone(), role.clone(), config.clone())?)),
+            Source::Login(config) => Held::Login(Arc::new(Login::open(name.clone(), &whose, config.clone())?)),
         };
-        Ok(Self { role, expires, held })
+        Ok(Self { whose, expires, held })
     }
 
     /// Of a login that expired: what stands in the way of a refresh.
@@ -305,7 +310,7 @@ impl Entry {
         }
         *last = None;
         let Reading { text, stamp } = source::read(path)?;
-        let credential = Credential::new(&self.role, text)
+        let credential = Credential::new(&self.whose, text)
             .map(Arc::new)
             .map_err(|malformed| SourceFault::File(path.to_owned(), malformed))?;
         *last = Some((stamp, Arc::clone(&credential)));

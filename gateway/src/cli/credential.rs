@@ -40,7 +40,7 @@ fn readable(answer: &Value) -> String {
             out,
             "{:<20} {:<12} {:<8} {:<30} {}\n    {}",
             field("name"),
-            field("provider"),
+            secret["provider"].as_str().unwrap_or("a service"),
             field("kind"),
             secret["expires"].as_str().map_or_else(|| "no end known".to_owned(), |end| format!("until {end}")),
             field("source"),

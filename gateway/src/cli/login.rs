@@ -14,7 +14,7 @@ use crate::dial::Dialer;
 use crate::files::{self, FileError};
 use crate::sign_in::{self, Given, SignInFault};
 use crate::tls;
-use crate::vault::{LoginConfig, Role, SecretConfig, Source, SourceFault, login};
+use crate::vault::{LoginConfig, Role, SecretConfig, SecretName, Source, SourceFault, login};
 
 use super::Exit;
 
@@ -158,21 +158,23 @@ async fn keep(wanted: &Wanted, given: &Given) -> Result<std::path::PathBuf, Logi
     login::put(&wanted.config, &wanted.role, &given.tokens, given.scopes.as_deref()).map_err(LoginFault::Keep)
 }
 
+/// A login in the configuration.
+struct Found<'c> {
+    name: &'c SecretName,
+    login: &'c LoginConfig,
+    role: &'c Role,
+}
+
 /// The configured login, or one in the house's own folder where none is.
-fn wanted(config: &Config, provider: Provider, secret: Option<&str>) -> Result<Wanted, LoginFault> {
-    let fits =
-        |one: &&SecretConfig| one.role.provider == provider && secret.is_none_or(|name| one.name.as_str() == name);
-    let found: Vec<(&SecretConfig, &LoginConfig)> = config
-        .secrets
-        .iter()
-        .filter(fits)
-        .filter_map(|one| match &one.source {
-            Source::Login(login) => Some((one, login)),
-            Source::Env(_) | Source::File(_) => None,
-        })
-        .collect();
+fn wanted<'c>(config: &'c Config, provider: Provider, secret: Option<&str>) -> Result<Wanted, LoginFault> {
+    let login_of = |one: &'c SecretConfig| match (&one.source, one.whose.role()) {
+        (Source::Login(login), Some(role)) if role.provider == provider => Some(Found { name: &one.name, login, role }),
+        (Source::Login(_) | Source::Env(_) | Source::File(_), _) => None,
+    };
+    let is_meant = |one: &Found<'_>| secret.is_none_or(|name| one.name.as_str() == name);
+    let found: Vec<Found<'_>> = config.secrets.iter().filter_map(login_of).filter(is_meant).collect();
     match (found.as_slice(), secret) {
-        ([(secret, login)], _) => Ok(Wanted { config: (*login).clone(), role: secret.role.clone(), is_new: false }),
+        ([one], _) => Ok(Wanted { config: one.login.clone(), role: one.role.clone(), is_new: false }),
         ([], Some(name)) => Err(LoginFault::NoSecret(name.to_owned(), provider)),
         ([], None) => {
             let agent = if provider == Provider::Anthropic { Agent::Claude } else { Agent::Codex };
@@ -181,7 +183,7 @@ fn wanted(config: &Config, provider: Provider, secret: Option<&str>) -> Result<W
             Ok(Wanted { config, role: Role { provider, kind: CredentialKind::Login, account: None }, is_new: true })
         }
         (several, _) => {
-            let names: Vec<&str> = several.iter().map(|(secret, _)| secret.name.as_str()).collect();
+            let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
             Err(LoginFault::Several(names.len(), provider, names.join(", ")))
         }
     }

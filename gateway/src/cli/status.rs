@@ -36,10 +36,11 @@ fn readable(status: &Value) -> String {
     for secret in status["secrets"].as_array().into_iter().flatten() {
         let _ = writeln!(
             out,
-            "secret  {}  {} {}  {}",
+            "secret  {}  {}  {}",
             text(&secret["name"]),
-            text(&secret["provider"]),
-            text(&secret["kind"]),
+            secret["provider"]
+                .as_str()
+                .map_or_else(|| "of a service".to_owned(), |provider| format!("{provider} {}", text(&secret["kind"]))),
             text(&secret["state"])
         );
     }

@@ -13,7 +13,7 @@ use crate::ledger::{Settings, SyncMode};
 use crate::policy::Policy;
 
 use super::faults::{Faults, Span};
-use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, RawSecret, Text};
+use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, Text};
 use super::reader::At;
 use super::{BoxConfig, Config, Places, duration, grants, secrets};
 
@@ -21,7 +21,7 @@ use super::{BoxConfig, Config, Places, duration, grants, secrets};
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) boxes: BTreeSet<String>,
-    pub(super) secrets: BTreeMap<String, Option<Provider>>,
+    pub(super) secrets: secrets::Named,
 }
 
 /// Where things of this house are, as written or by default; nothing where the file does not say its `state`.
@@ -38,7 +38,7 @@ pub(super) fn places(raw: &RawConfig, base: &Path) -> Option<Places> {
 pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Option<Config> {
     let places = places(&raw, base);
     let RawConfig { state, operator_socket, ledger, defaults, dial, limits, boxes, secrets, grants } = raw;
-    let known = Known::of(&boxes, &secrets);
+    let ids = boxes.iter().filter_map(|one| one.id.as_ref().map(|id| id.value.clone())).collect();
     let mut doors = Doors::default();
     if let (Some(places), Some(written)) = (&places, operator_socket.or(state)) {
         doors.add(&places.operator_socket, &written.span, "the operator's socket", faults);
@@ -46,21 +46,11 @@ pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Optio
     let ledger = convert_ledger(ledger, places.as_ref(), faults);
     let dial = convert_dial(dial, faults);
     let boxes = convert_boxes(boxes, defaults, base, &mut doors, faults);
-    let secrets = secrets::convert(secrets, base, faults);
+    let (secrets, named) = secrets::convert(secrets, base, faults);
+    let known = Known { boxes: ids, secrets: named };
     let policy = Policy::new(grants::convert(grants, base, &known, faults));
     let Places { state, operator_socket, ledger: _ } = places?;
     Some(Config { state, operator_socket, ledger: ledger?, limits, dial, boxes, secrets, policy })
-}
-
-impl Known {
-    fn of(boxes: &[RawBox], secrets: &[RawSecret]) -> Self {
-        let text = |text: &Text| text.as_ref().map(|at| at.value.clone());
-        let provider = |secret: &RawSecret| text(&secret.provider).and_then(|name| provider_named(&name));
-        Self {
-            boxes: boxes.iter().filter_map(|one| text(&one.id)).collect(),
-            secrets: secrets.iter().filter_map(|one| Some((text(&one.name)?, provider(one)))).collect(),
-        }
-    }
 }
 
 /// The unix sockets of the house: each fits, and no two are one.
@@ -154,7 +144,7 @@ fn convert_boxes(
 
 /// A provider that this house serves.
 pub(super) fn served(provider: &At<String>, faults: &mut Faults) -> Option<Provider> {
-    let known = provider_named(&provider.value);
+    let known = Provider::ALL.into_iter().find(|known| known.as_str() == provider.value);
     if known.is_none() {
         faults.add(provider.span.clone(), "unknown provider: known are anthropic, openai, openai-codex");
     }
@@ -182,10 +172,6 @@ pub(super) fn unique(
     }
     faults.add(name.span, format!("a second {what} of the name \"{}\"", name.value));
     None
-}
-
-fn provider_named(name: &str) -> Option<Provider> {
-    Provider::ALL.into_iter().find(|provider| provider.as_str() == name)
 }
 
 fn run_ceiling(ceiling: Text, faults: &mut Faults) -> Option<Duration> {

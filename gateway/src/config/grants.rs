@@ -7,14 +7,15 @@ use std::path::Path;
 use box_spec::Provider;
 use http::Method;
 
-use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, providers};
+use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, Serves, providers};
 use crate::tls::UpstreamCa;
 use crate::vault::SecretName;
 
 use super::convert::{Known, plain_name, served, unique};
 use super::faults::Faults;
-use super::raw::{RawGrant, RawMatch, Texts};
+use super::raw::{RawGrant, RawMatch, RawSending, Texts};
 use super::reader::At;
+use super::sending;
 
 pub(super) fn convert(raw: Vec<RawGrant>, base: &Path, known: &Known, faults: &mut Faults) -> Vec<Grant> {
     let mut names = BTreeSet::new();
@@ -36,6 +37,7 @@ fn convert_one(
         name,
         preset,
         secret,
+        sending,
         matches,
         websocket,
         upstream_ca,
@@ -47,6 +49,7 @@ fn convert_one(
     let preset =
         preset.and_then(|preset| served(&preset, faults).map(|provider| At { value: provider, span: preset.span }));
     let secret = secret.and_then(|secret| known_secret(secret, known, faults));
+    let secret = sent_otherwise(secret, sending, faults);
     let hosts = convert_hosts(matches.hosts.as_ref(), preset.as_ref(), faults);
     let (keep, secret_hosts) = (&unsafe_keep_credentials, &unsafe_secret_hosts);
     Rules { preset: &preset, secret: &secret, plain: &matches.plain, keep, secret_hosts }.check(&hosts, faults);
@@ -54,7 +57,7 @@ fn convert_one(
     let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
     let mut grant = Grant::new(grant_name, matching(matches, &hosts, preset.as_ref(), known, faults));
     grant.websocket = convert_websocket(websocket.as_ref(), &grant, faults);
-    grant.serves = secret.as_ref().and_then(|secret| secret.value.provider);
+    grant.serves = secret.as_ref().and_then(|secret| secret.value.serves.clone());
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, "unsafe_dial", faults));
     grant.upstream_ca = upstream_ca.and_then(|file| roots(&file, base, faults));
@@ -82,10 +85,10 @@ fn matching(
     }
 }
 
-/// A secret that a grant names. Its provider is `None` where the secret itself has a fault.
+/// A secret that a grant names. Whose it is, is `None` where the secret itself has a fault.
 struct NamedSecret {
     name: String,
-    provider: Option<Provider>,
+    serves: Option<Serves>,
 }
 
 /// What may not stand beside what.
@@ -115,13 +118,30 @@ impl Rules<'_> {
         if let Some(keep) = keep.as_ref().filter(|keep| keep.value) {
             faults.add(keep.span.clone(), "a grant with a secret overwrites what the box sent: `unsafe_keep_credentials` cannot stand beside `secret`");
         }
-        let Some(provider) = secret.value.provider else { return };
-        if let Some(preset) = preset.as_ref().filter(|preset| preset.value != provider) {
-            faults.add(preset.span.clone(), format!("the preset is {}'s and the secret {provider}'s", preset.value));
-        }
         let anywhere = secret_hosts.as_ref().is_some_and(|at| at.value);
-        for host in hosts {
-            check_secret_host(host, provider, anywhere, faults);
+        match &secret.value.serves {
+            None => {}
+            Some(Serves::Provider(provider)) => {
+                if let Some(preset) = preset.as_ref().filter(|preset| preset.value != *provider) {
+                    faults.add(
+                        preset.span.clone(),
+                        format!("the preset is {}'s and the secret {provider}'s", preset.value),
+                    );
+                }
+                hosts.iter().for_each(|host| check_secret_host(host, *provider, anywhere, faults));
+            }
+            Some(Serves::Service(_)) => {
+                if let Some(preset) = preset {
+                    faults.add(
+                        preset.span.clone(),
+                        format!(
+                            "the preset is {0}'s and the secret a service's: give the [[secret]] `provider = \"{0}\"`",
+                            preset.value
+                        ),
+                    );
+                }
+                hosts.iter().for_each(|host| check_service_host(host, anywhere, faults));
+            }
         }
     }
 }
@@ -129,15 +149,61 @@ impl Rules<'_> {
 /// A secret goes to hosts that are spelled out, and to its provider's own unless the operator says otherwise.
 fn check_secret_host(host: &At<HostPattern>, provider: Provider, anywhere: bool, faults: &mut Faults) {
     match &host.value {
-        HostPattern::Any | HostPattern::Below(_) => {
-            faults.add(host.span.clone(), format!("a grant with a secret must spell its hosts out, and \"{}\" is a pattern", host.value));
-        }
+        HostPattern::Any | HostPattern::Below(_) => spell_out(host, faults),
         HostPattern::Exact(exact) if !anywhere && providers::model_host(exact) != Some(provider) => faults.add(
             host.span.clone(),
             format!("{exact} is none of {provider}'s hosts, and would be given its secret: only `unsafe_secret_hosts = true` allows that"),
         ),
         HostPattern::Exact(_) => {}
     }
+}
+
+/// A service's secret goes where the grant says; to all below a host, or to a provider's, only where the operator says so twice.
+fn check_service_host(host: &At<HostPattern>, anywhere: bool, faults: &mut Faults) {
+    match &host.value {
+        HostPattern::Any => spell_out(host, faults),
+        HostPattern::Below(_) if !anywhere => faults.add(
+            host.span.clone(),
+            format!("\"{}\" is a pattern, and every host that it matches would be given the secret: spell them out, or say `unsafe_secret_hosts = true`", host.value),
+        ),
+        HostPattern::Exact(exact) if !anywhere => {
+            if let Some(provider) = providers::model_host(exact) {
+                faults.add(
+                    host.span.clone(),
+                    format!("{exact} is {provider}'s, and the secret a service's: give the [[secret]] its `provider`; only `unsafe_secret_hosts = true` allows another's"),
+                );
+            }
+        }
+        HostPattern::Below(_) | HostPattern::Exact(_) => {}
+    }
+}
+
+fn spell_out(host: &At<HostPattern>, faults: &mut Faults) {
+    faults.add(
+        host.span.clone(),
+        format!("a grant with a secret must spell its hosts out, and \"{}\" is a pattern", host.value),
+    );
+}
+
+/// One secret can be sent in several ways: what the grant says of it replaces all that the secret says.
+fn sent_otherwise(
+    secret: Option<At<NamedSecret>>,
+    sending: RawSending,
+    faults: &mut Faults,
+) -> Option<At<NamedSecret>> {
+    let given: Vec<_> = sending::given(&sending).collect();
+    if given.is_empty() {
+        return secret;
+    }
+    if let Some(At { value: NamedSecret { name, serves: Some(Serves::Service(_)) }, span }) = secret {
+        let serves = sending::convert(sending, faults).map(Serves::Service);
+        return Some(At { value: NamedSecret { name, serves }, span });
+    }
+    let is_faulty = secret.as_ref().is_some_and(|secret| secret.value.serves.is_none());
+    for (key, stray) in given.into_iter().filter(|_| !is_faulty) {
+        faults.add(stray, format!("`{key}` in [[grant]] goes with the `secret` of a service, which has no `provider`"));
+    }
+    secret
 }
 
 fn convert_hosts(
@@ -233,7 +299,7 @@ fn convert_websocket(given: Option<&At<bool>>, grant: &Grant, faults: &mut Fault
 fn known_secret(secret: At<String>, known: &Known, faults: &mut Faults) -> Option<At<NamedSecret>> {
     let At { value: name, span } = secret;
     match known.secrets.get(&name) {
-        Some(provider) => Some(At { value: NamedSecret { name, provider: *provider }, span }),
+        Some(serves) => Some(At { value: NamedSecret { name, serves: serves.clone() }, span }),
         None => {
             faults.add(span, format!("there is no secret \"{name}\""));
             None

@@ -58,10 +58,20 @@ pub(super) struct RawSecret {
     pub(super) provider: Text,
     pub(super) kind: Text,
     pub(super) account_id: Text,
+    pub(super) sending: RawSending,
     pub(super) env: Text,
     pub(super) file: Text,
     pub(super) expires: Text,
     pub(super) login: RawLogin,
+}
+
+/// The keys that say how a service's secret is sent.
+#[derive(Debug)]
+pub(super) struct RawSending {
+    pub(super) header: Text,
+    pub(super) scheme: Text,
+    pub(super) username: Text,
+    pub(super) prefix: Text,
 }
 
 /// The keys of a secret that is a login of the host.
@@ -78,6 +88,7 @@ pub(super) struct RawGrant {
     pub(super) name: Text,
     pub(super) preset: Text,
     pub(super) secret: Text,
+    pub(super) sending: RawSending,
     pub(super) matches: RawMatch,
     pub(super) websocket: Option<At<bool>>,
     pub(super) upstream_ca: Text,
@@ -178,15 +189,14 @@ fn read_box(mut section: Section<'_>, faults: &mut Faults) -> RawBox {
 }
 
 fn read_secret(mut section: Section<'_>, faults: &mut Faults) -> RawSecret {
-    for key in ["name", "provider", "kind"] {
-        section.need(&[key], faults);
-    }
+    section.need(&["name"], faults);
     section.need(&["env", "file", "folder"], faults);
     let raw = RawSecret {
         name: section.text("name", faults),
         provider: section.text("provider", faults),
         kind: section.text("kind", faults),
         account_id: section.text("account_id", faults),
+        sending: read_sending(&mut section, faults),
         env: section.text("env", faults),
         file: section.text("file", faults),
         expires: section.text("expires", faults),
@@ -199,6 +209,15 @@ fn read_secret(mut section: Section<'_>, faults: &mut Faults) -> RawSecret {
     };
     section.finish(faults);
     raw
+}
+
+fn read_sending(section: &mut Section<'_>, faults: &mut Faults) -> RawSending {
+    RawSending {
+        header: section.text("header", faults),
+        scheme: section.text("scheme", faults),
+        username: section.text("username", faults),
+        prefix: section.text("prefix", faults),
+    }
 }
 
 fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
@@ -216,6 +235,7 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
             plain: section.flag("plain", faults),
         },
         secret: section.text("secret", faults),
+        sending: read_sending(&mut section, faults),
         websocket: section.flag("websocket", faults),
         upstream_ca: section.text("upstream_ca", faults),
         unsafe_dial: section.text("unsafe_dial", faults),

@@ -1,29 +1,42 @@
 //! `[[secret]]`: whose it is, and the one source that it comes from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use box_spec::{Agent, CredentialKind, Provider};
 use jiff::Timestamp;
 
-use crate::vault::{self, AccountId, LoginConfig, Role, SecretConfig, SecretName, Source};
+use crate::policy::Serves;
+use crate::vault::{self, AccountId, LoginConfig, Role, SecretConfig, SecretName, Source, Whose};
 
 use super::convert::{plain_name, served, span_of, unique};
 use super::faults::{Faults, Span};
 use super::grants;
-use super::raw::{RawLogin, RawSecret, Text};
+use super::raw::{RawLogin, RawSecret, RawSending, Text};
 use super::reader::At;
+use super::sending;
+
+/// What grants may name, and whose it is: `None` where that has a fault of its own.
+pub(super) type Named = BTreeMap<String, Option<Serves>>;
 
 /// All that is well; the rest are faults.
-pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> Vec<SecretConfig> {
+pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> (Vec<SecretConfig>, Named) {
     let mut names = BTreeSet::new();
+    let mut named = Named::new();
     let mut secrets = Vec::new();
-    for RawSecret { name, provider, kind, account_id, env, file, expires, login } in raw {
+    for RawSecret { name, provider, kind, account_id, sending, env, file, expires, login } in raw {
+        let written = name.as_ref().map(|name| name.value.clone());
         let name = name.and_then(|name| plain_name(name, faults));
         let name = name.and_then(|name| unique(&mut names, name, "secret", faults));
-        let role = convert_role(provider, kind, account_id, faults);
+        let (whose, serves) = match provider {
+            Some(provider) => of_provider(provider, kind, account_id, &sending, faults),
+            None => of_service(kind, account_id, sending, faults),
+        };
+        if let Some(written) = written {
+            named.entry(written).or_insert(serves);
+        }
         let is_login = login.folder.is_some();
-        let source = convert_source(env, file, login, role.as_ref(), base, faults);
+        let source = convert_source(env, file, login, whose.as_ref(), base, faults);
         let expires = expires.and_then(|expires| {
             if is_login {
                 faults
@@ -33,16 +46,52 @@ pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> 
             let read = expires.value.parse::<Timestamp>();
             faults.take(&expires.span, read.map_err(|_| "`expires` must be a time as in \"2026-12-31T23:59:59Z\""))
         });
-        if let (Some(name), Some(role), Some(source)) = (name, role, source) {
-            secrets.push(SecretConfig { name: SecretName::new(&name.value), role, source, expires });
+        if let (Some(name), Some(whose), Some(source)) = (name, whose, source) {
+            secrets.push(SecretConfig { name: SecretName::new(&name.value), whose, source, expires });
         }
     }
-    secrets
+    (secrets, named)
+}
+
+/// A secret of a model provider, which has a way of its own to take it.
+fn of_provider(
+    provider: At<String>,
+    kind: Text,
+    account: Text,
+    sending: &RawSending,
+    faults: &mut Faults,
+) -> (Option<Whose>, Option<Serves>) {
+    for (key, stray) in sending::given(sending) {
+        faults.add(
+            stray,
+            format!(
+                "`{key}` is for a [[secret]] without `provider`: a provider takes its credential in a way of its own"
+            ),
+        );
+    }
+    if kind.is_none() {
+        faults.add(provider.span.clone(), "[[secret]] with `provider` needs `kind`");
+    }
+    let served = served(&provider, faults);
+    let role = convert_role(served, kind, account, faults);
+    (role.map(Whose::Provider), served.map(Serves::Provider))
+}
+
+/// A secret of a service: what is no provider's says how it is sent.
+fn of_service(kind: Text, account: Text, sending: RawSending, faults: &mut Faults) -> (Option<Whose>, Option<Serves>) {
+    for (key, stray) in [("kind", kind), ("account_id", account)] {
+        if let Some(stray) = stray {
+            faults.add(
+                stray.span,
+                format!("`{key}` in [[secret]] goes with `provider`: anthropic, openai or openai-codex"),
+            );
+        }
+    }
+    (Some(Whose::Service), sending::convert(sending, faults).map(Serves::Service))
 }
 
 /// Whose secret it is, and what its provider takes.
-fn convert_role(provider: Text, kind: Text, account: Text, faults: &mut Faults) -> Option<Role> {
-    let provider = provider.and_then(|provider| served(&provider, faults));
+fn convert_role(provider: Option<Provider>, kind: Text, account: Text, faults: &mut Faults) -> Option<Role> {
     let kind_place = span_of(&kind);
     let kind = kind.and_then(|kind| credential_kind(&kind, faults));
     let account_place = span_of(&account);
@@ -72,7 +121,7 @@ fn convert_source(
     env: Text,
     file: Text,
     login: RawLogin,
-    role: Option<&Role>,
+    whose: Option<&Whose>,
     base: &Path,
     faults: &mut Faults,
 ) -> Option<Source> {
@@ -85,7 +134,7 @@ fn convert_source(
     let source = match (env, file) {
         (Some(env), _) => Source::Env(env.value),
         (_, Some(file)) => Source::File(base.join(file.value)),
-        (None, None) => return convert_login(login, role, base, faults),
+        (None, None) => return convert_login(login, whose, base, faults),
     };
     for (key, stray) in login.stray() {
         faults.add(stray, format!("`{key}` in [[secret]] goes with `folder` alone"));
@@ -96,12 +145,12 @@ fn convert_source(
         faults.add(place, "`env` in [[secret]] must be the name of an environment variable, not a value");
         return None;
     }
-    faults.take(&place, vault::check(&source, role))?;
+    faults.take(&place, vault::check(&source, whose))?;
     Some(source)
 }
 
 /// A login of an agent of the host: whose it is must fit, and what is in its folder now.
-fn convert_login(login: RawLogin, role: Option<&Role>, base: &Path, faults: &mut Faults) -> Option<Source> {
+fn convert_login(login: RawLogin, whose: Option<&Whose>, base: &Path, faults: &mut Faults) -> Option<Source> {
     let RawLogin { folder, login_of, unsafe_refresh_dial, refresh_ca } = login;
     let folder = folder?;
     let Some(of) = login_of else {
@@ -111,8 +160,9 @@ fn convert_login(login: RawLogin, role: Option<&Role>, base: &Path, faults: &mut
     let agent = faults.take(&of.span, of.value.parse::<Agent>())?;
     let dial = unsafe_refresh_dial.map(|dial| grants::dial_address(&dial, "unsafe_refresh_dial", faults));
     let ca = refresh_ca.map(|file| grants::roots(&file, base, faults));
-    let role = role?;
-    if role.kind != CredentialKind::Login || !LoginConfig::fits(agent, role.provider) {
+    let whose = whose?;
+    let fits = |role: &Role| role.kind == CredentialKind::Login && LoginConfig::fits(agent, role.provider);
+    if !whose.role().is_some_and(fits) {
         let said = match agent {
             Agent::Claude => "a login of claude has `provider = \"anthropic\"` and `kind = \"login\"`",
             Agent::Codex => "a login of codex has `provider = \"openai-codex\"` and `kind = \"login\"`",
@@ -136,7 +186,7 @@ fn convert_login(login: RawLogin, role: Option<&Role>, base: &Path, faults: &mut
         return None;
     }
     let source = Source::Login(config);
-    faults.take(&folder.span, vault::check(&source, Some(role)))?;
+    faults.take(&folder.span, vault::check(&source, Some(whose)))?;
     Some(source)
 }
 

@@ -8,8 +8,8 @@ use box_spec::{Agent, CredentialKind, Provider};
 
 use super::{Config, ConfigFaults, Limits, Places, load, places};
 use crate::ledger::SyncMode;
-use crate::policy::Grant;
-use crate::vault::Source;
+use crate::policy::{Grant, Serves};
+use crate::vault::{Form, Role, SentAs, Source, Whose};
 
 /// Loads a text as `house.toml` of a folder of its own, in which `change` may put more.
 fn loaded(text: &str, change: impl FnOnce(&Path)) -> (tempfile::TempDir, Result<Config, ConfigFaults>) {
@@ -53,35 +53,55 @@ fn a_full_file_is_read_as_it_says() {
             ("two", "/run/two.sock".into(), Agent::Pi, Some(minute / 4))
         ]
     );
+    let anthropic = |kind| Whose::Provider(Role { provider: Provider::Anthropic, kind, account: None });
     let secrets: Vec<_> = config
         .secrets
         .iter()
-        .map(|secret| (secret.name.as_str(), secret.role.provider, secret.role.kind, secret.source.clone()))
+        .map(|secret| (secret.name.as_str(), secret.whose.clone(), secret.source.clone()))
         .collect();
     assert_eq!(
         secrets,
         [
-            ("anthropic", Provider::Anthropic, CredentialKind::Login, Source::File(base.join("secret"))),
-            ("key", Provider::Anthropic, CredentialKind::ApiKey, Source::Env("BOXGATE_TEST_UNSET".to_owned())),
+            ("anthropic", anthropic(CredentialKind::Login), Source::File(base.join("secret"))),
+            ("key", anthropic(CredentialKind::ApiKey), Source::Env("BOXGATE_TEST_UNSET".to_owned())),
         ]
     );
+    let model = Some(Serves::Provider(Provider::Anthropic));
     let grants: Vec<_> = config
         .policy
         .grants()
         .iter()
-        .map(|grant| (grant.name.as_str(), grant.secret.is_some(), grant.serves, grant.keeps_credentials))
+        .map(|grant| (grant.name.as_str(), grant.secret.is_some(), grant.serves.clone(), grant.keeps_credentials))
         .collect();
     assert_eq!(
         grants,
-        [
-            ("model", true, Some(Provider::Anthropic), false),
-            ("docs", false, None, true),
-            ("private", true, Some(Provider::Anthropic), false)
-        ]
+        [("model", true, model.clone(), false), ("docs", false, None, true), ("private", true, model, false)]
     );
     let model = &config.policy.grants()[0];
     assert_eq!(model.unsafe_dial, Some("127.0.0.1:18443".parse().expect("an address")));
     assert_eq!(model.upstream_ca.as_ref().map(|ca| ca.path().to_owned()), Some(base.join("standin-ca.pem")));
+}
+
+#[test]
+fn a_services_secret_is_sent_as_the_secret_says_or_as_the_grant_does() {
+    let (_folder, config) = loaded(SERVICES, |_| {});
+    let config = config.unwrap_or_else(|faults| panic!("{faults}"));
+    assert!(config.secrets.iter().all(|secret| secret.whose == Whose::Service));
+    let sent: Vec<_> =
+        config.policy.grants().iter().map(|grant| (grant.name.as_str(), grant.sent_as().cloned())).collect();
+    let of = |header: &'static str, form| Some(SentAs { header: http::HeaderName::from_static(header), form });
+    let basic = |username: &str| Form::Basic { username: username.to_owned() };
+    let bare = |prefix: &str| Form::Bare { prefix: prefix.to_owned() };
+    assert_eq!(
+        sent,
+        [
+            ("api", of("authorization", Form::Bearer)),
+            ("git", of("authorization", basic("x-access-token"))),
+            ("packages", of("private-token", bare(""))),
+            ("uploads", of("authorization", basic("__token__"))),
+            ("bot", of("authorization", bare("Bot "))),
+        ]
+    );
 }
 
 #[test]
@@ -228,6 +248,43 @@ fn the_documentation_tells_every_limit_and_its_default() {
     let fields = format!("{:?}", Limits::default()).matches(": ").count();
     assert_eq!(seen, fields, "every field of Limits has its row");
 }
+
+const SERVICES: &str = r#"
+state = "state"
+[[secret]]
+name = "github"
+env = "BOXGATE_TEST_UNSET"
+[[secret]]
+name = "gitlab"
+header = "PRIVATE-TOKEN"
+env = "BOXGATE_TEST_UNSET"
+[[grant]]
+name = "api"
+hosts = "api.github.test"
+secret = "github"
+[[grant]]
+name = "git"
+hosts = "github.test"
+secret = "github"
+scheme = "basic"
+[[grant]]
+name = "packages"
+hosts = "*.gitlab.test"
+secret = "gitlab"
+unsafe_secret_hosts = true
+[[grant]]
+name = "uploads"
+hosts = "upload.test"
+secret = "gitlab"
+scheme = "basic"
+username = "__token__"
+[[grant]]
+name = "bot"
+hosts = "chat.test"
+secret = "github"
+scheme = "none"
+prefix = "Bot "
+"#;
 
 const FULL: &str = r#"
 state = "state"

@@ -91,7 +91,7 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
         Some(name) => {
             let credential =
                 vault.credential(name).map_err(|outage| told(outage_refusal(name.as_str(), &outage.to_string())))?;
-            let rendered = credential.headers();
+            let rendered = credential.headers(grant.sent_as());
             if rendered.is_empty() {
                 return Err(told(outage_refusal(name.as_str(), "it rendered no header")));
             }

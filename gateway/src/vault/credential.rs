@@ -10,19 +10,28 @@ use zeroize::Zeroizing;
 
 use crate::echo::Needles;
 
+use super::sent_as::SentAs;
 use super::source::Malformed;
 use super::token::{AccountId, Claims};
 
 /// One real credential, checked: visible ASCII only, so that it is always a whole header value.
 #[derive(Debug)]
 pub struct Credential {
-    role: Role,
+    whose: Whose,
     value: SecretText,
     expires: Option<Timestamp>,
     needles: OnceLock<Option<Arc<Needles>>>,
 }
 
-/// What a secret is besides its text: whose it is, how it authenticates, for which account.
+/// Whose a secret is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Whose {
+    Provider(Role),
+    /// A service's that the house knows nothing of: how it is sent stands in the configuration.
+    Service,
+}
+
+/// What a provider's secret is besides its text: whose it is, how it authenticates, for which account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Role {
     pub provider: Provider,
@@ -38,21 +47,26 @@ impl Credential {
     /// # Errors
     /// A ChatGPT login for which neither the configuration nor the token names an account: the provider would not
     /// know whom it serves. A text that says by its beginning that it is another provider's, or of another kind.
-    pub fn new(role: &Role, value: SecretText) -> Result<Self, Malformed> {
+    pub fn new(whose: &Whose, value: SecretText) -> Result<Self, Malformed> {
         let said = SHAPES.iter().find(|(beginning, ..)| value.expose().starts_with(beginning));
-        match said {
-            Some((_, provider, _)) if *provider != role.provider => return Err(Malformed::Foreign(*provider)),
-            Some((_, _, kind)) if *kind != role.kind => return Err(Malformed::OtherKind(*kind)),
-            _ => {}
-        }
-        let mut role = role.clone();
+        let mut whose = whose.clone();
         let mut expires = None;
-        if role.is_chatgpt_login() {
-            let claims = Claims::of(value.expose());
-            role.account = Some(role.account.or(claims.account).ok_or(Malformed::NoAccount)?);
-            expires = claims.expires;
+        match (&mut whose, said) {
+            (Whose::Service, Some((_, provider, _))) => return Err(Malformed::Foreign(*provider)),
+            (Whose::Provider(role), Some((_, provider, _))) if *provider != role.provider => {
+                return Err(Malformed::Foreign(*provider));
+            }
+            (Whose::Provider(role), Some((_, _, kind))) if *kind != role.kind => {
+                return Err(Malformed::OtherKind(*kind));
+            }
+            (Whose::Provider(role), _) if role.is_chatgpt_login() => {
+                let claims = Claims::of(value.expose());
+                role.account = Some(role.account.take().or(claims.account).ok_or(Malformed::NoAccount)?);
+                expires = claims.expires;
+            }
+            (Whose::Provider(_) | Whose::Service, _) => {}
         }
-        Ok(Self { role, value, expires, needles: OnceLock::new() })
+        Ok(Self { whose, value, expires, needles: OnceLock::new() })
     }
 
     /// The same, with the end that its file tells.
@@ -61,28 +75,27 @@ impl Credential {
         self
     }
 
-    #[must_use]
-    pub const fn provider(&self) -> Provider {
-        self.role.provider
-    }
-
-    #[must_use]
-    pub const fn kind(&self) -> CredentialKind {
-        self.role.kind
-    }
-
     /// When it ceases to be valid, where it says so itself.
     #[must_use]
     pub const fn expires(&self) -> Option<Timestamp> {
         self.expires
     }
 
-    /// The headers by which the provider takes this credential; what is secret is marked sensitive. None rendered
-    /// means: do not send.
+    /// The headers by which its provider takes this credential, or its service, for which `sent_as` says it; what is
+    /// secret is marked sensitive. None rendered means: do not send.
     #[must_use]
-    pub fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+    pub fn headers(&self, sent_as: Option<&SentAs>) -> Vec<(HeaderName, HeaderValue)> {
+        match (&self.whose, sent_as) {
+            (Whose::Provider(role), None) => self.headers_of(role),
+            (Whose::Service, Some(sent_as)) => sent_as.rendered(self.value.expose()).into_iter().collect(),
+            // What one is sent as, the other never is.
+            (Whose::Provider(_), Some(_)) | (Whose::Service, None) => Vec::new(),
+        }
+    }
+
+    fn headers_of(&self, role: &Role) -> Vec<(HeaderName, HeaderValue)> {
         let value = self.value.expose();
-        let (name, text) = match (self.role.provider, self.role.kind) {
+        let (name, text) = match (role.provider, role.kind) {
             (Provider::Anthropic, CredentialKind::ApiKey) => {
                 (HeaderName::from_static("x-api-key"), Zeroizing::new(value.to_owned()))
             }
@@ -93,7 +106,7 @@ impl Credential {
         };
         let Ok(mut secret) = HeaderValue::from_str(&text) else { return Vec::new() };
         secret.set_sensitive(true);
-        let account = self.role.account.as_ref().map(|account| HeaderValue::from_str(account.as_str()));
+        let account = role.account.as_ref().map(|account| HeaderValue::from_str(account.as_str()));
         match account {
             None => vec![(name, secret)],
             Some(Ok(account)) => vec![(name, secret), (ACCOUNT_HEADER, account)],
@@ -111,6 +124,17 @@ impl Credential {
     #[must_use]
     pub fn expose(&self) -> &str {
         self.value.expose()
+    }
+}
+
+impl Whose {
+    /// What its provider takes; nothing where it is a service's.
+    #[must_use]
+    pub const fn role(&self) -> Option<&Role> {
+        match self {
+            Self::Provider(role) => Some(role),
+            Self::Service => None,
+        }
     }
 }
 
@@ -164,7 +188,7 @@ mod tests {
     use box_spec::{CredentialKind, Provider};
     use zeroize::Zeroizing;
 
-    use super::{AccountId, Credential, Malformed, Role, SecretText};
+    use super::{AccountId, Credential, Malformed, Role, SecretText, SentAs, Whose};
 
     fn made(
         provider: Provider,
@@ -173,12 +197,16 @@ mod tests {
         value: &str,
     ) -> Result<Credential, Malformed> {
         let account = account.map(|account| AccountId::parse(account).expect("an account"));
-        Credential::new(&Role { provider, kind, account }, SecretText::new(Zeroizing::new(value.to_owned())))
+        of(&Whose::Provider(Role { provider, kind, account }), value)
+    }
+
+    fn of(whose: &Whose, value: &str) -> Result<Credential, Malformed> {
+        Credential::new(whose, SecretText::new(Zeroizing::new(value.to_owned())))
     }
 
     fn rendered(credential: &Credential) -> Vec<(String, String)> {
         let text = |value: &http::HeaderValue| value.to_str().expect("ASCII").to_owned();
-        credential.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+        credential.headers(None).iter().map(|(name, value)| (name.to_string(), text(value))).collect()
     }
 
     #[test]
@@ -190,8 +218,8 @@ mod tests {
         ] {
             let credential = made(provider, kind, None, "sk-real").expect("a credential");
             assert_eq!(rendered(&credential), [(name.to_owned(), value.to_owned())]);
-            assert!(credential.headers()[0].1.is_sensitive());
-            assert!(!format!("{credential:?}{:?}", credential.headers()).contains("sk-real"));
+            assert!(credential.headers(None)[0].1.is_sensitive());
+            assert!(!format!("{credential:?}{:?}", credential.headers(None)).contains("sk-real"));
         }
     }
 
@@ -212,6 +240,19 @@ mod tests {
         ] {
             let account = (provider == OpenaiCodex).then_some("mine");
             assert_eq!(made(provider, kind, account, text).err(), told, "{provider} {text}");
+        }
+    }
+
+    #[test]
+    fn a_services_secret_is_sent_as_its_service_takes_it_and_no_providers_is() {
+        let (sent_as, real) = (SentAs::default(), "ghp_real");
+        let service = of(&Whose::Service, real).expect("a credential");
+        assert_eq!(service.headers(Some(&sent_as)).len(), 1);
+        assert!(service.headers(None).is_empty(), "nothing says how");
+        let provider = made(Provider::Anthropic, CredentialKind::Login, None, real).expect("a credential");
+        assert!(provider.headers(Some(&sent_as)).is_empty(), "its provider says how");
+        for (text, provider) in [("sk-ant-oat01-x", Provider::Anthropic), ("sk-proj-x", Provider::Openai)] {
+            assert_eq!(of(&Whose::Service, text).err(), Some(Malformed::Foreign(provider)), "{text}");
         }
     }
 

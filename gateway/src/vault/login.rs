@@ -22,7 +22,7 @@ use nix::unistd::{AccessFlags, access, getegid, geteuid, getgroups};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::credential::{Credential, Role, SecretText};
+use super::credential::{Credential, Role, SecretText, Whose};
 use super::source::{self, FileStamp, SourceFault};
 use super::{EXPIRY_SKEW, SecretName};
 use crate::files::{self, FileError};
@@ -103,8 +103,9 @@ type Hash = [u8; 32];
 impl Login {
     /// # Errors
     /// What is there and can be no login. A file that is missing is no fault.
-    pub(super) fn open(name: SecretName, role: Role, config: LoginConfig) -> Result<Self, SourceFault> {
-        let Some(form) = Form::of(config.agent, role.provider) else {
+    pub(super) fn open(name: SecretName, whose: &Whose, config: LoginConfig) -> Result<Self, SourceFault> {
+        let form = |role: Role| Some((Form::of(config.agent, role.provider)?, role));
+        let Some((form, role)) = whose.role().cloned().and_then(form) else {
             return Err(SourceFault::Missing(config.folder));
         };
         let path = config.folder.join(form.file);
@@ -302,7 +303,7 @@ impl Login {
         let Tokens { access, refresh, expires, account, scopes: _ } = tokens;
         let mut role = self.role.clone();
         role.account = role.account.or(account);
-        let credential = Credential::new(&role, access)
+        let credential = Credential::new(&Whose::Provider(role), access)
             .map_err(|malformed| SourceFault::File(self.path.clone(), malformed))?
             .ending(expires);
         Ok(Known { credential: Arc::new(credential), refresh: refresh.as_ref().map(hash) })

@@ -9,12 +9,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use box_spec::{CredentialKind, Provider};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault};
+use super::{Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault, Whose};
 
 fn secret(source: Source) -> Vec<SecretConfig> {
     vec![SecretConfig {
         name: SecretName::new("model"),
-        role: Role { provider: Provider::Anthropic, kind: CredentialKind::Login, account: None },
+        whose: Whose::Provider(Role { provider: Provider::Anthropic, kind: CredentialKind::Login, account: None }),
         source,
         expires: None,
     }]
@@ -86,7 +86,7 @@ fn a_replaced_file_is_read_again_and_a_spoiled_one_gives_nothing() {
 fn the_first_usable_secret_of_a_provider_is_its_credential() {
     let key = SecretConfig {
         name: SecretName::new("key"),
-        role: Role { provider: Provider::Anthropic, kind: CredentialKind::ApiKey, account: None },
+        whose: Whose::Provider(Role { provider: Provider::Anthropic, kind: CredentialKind::ApiKey, account: None }),
         ..secret(Source::Env("KEY".to_owned())).remove(0)
     };
     let mut both = secret(Source::Env("LOGIN".to_owned()));
@@ -101,7 +101,8 @@ fn a_chatgpt_login_that_has_ended_or_names_no_account_is_an_outage() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("secret");
     let mut secrets = secret(Source::File(path.clone()));
-    secrets[0].role.provider = Provider::OpenaiCodex;
+    let login = Role { provider: Provider::OpenaiCodex, kind: CredentialKind::Login, account: None };
+    secrets[0].whose = Whose::Provider(login);
     let vault = Vault::open(secrets).expect("opened");
     for (ends_in, usable) in [(3_600, true), (30, false), (-1, false)] {
         let exp = (Timestamp::now() + SignedDuration::from_secs(ends_in)).as_second();

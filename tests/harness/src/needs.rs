@@ -27,6 +27,8 @@ pub enum Need {
     Openssl,
     Curl,
     Git,
+    Npm,
+    Pip,
     Strace,
     /// The compiler, for what must not compile.
     Rustc,
@@ -51,6 +53,8 @@ impl Need {
             Self::Openssl => program("openssl"),
             Self::Curl => program("curl"),
             Self::Git => program("git"),
+            Self::Npm => program("npm"),
+            Self::Pip => program("pip3"),
             Self::Strace => program("strace"),
             Self::Rustc => program("rustc"),
             Self::Docker => Engine::missing(),

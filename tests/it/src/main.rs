@@ -18,6 +18,7 @@ mod mcp;
 mod known;
 mod codex;
 mod logins;
+mod service;
 mod house;
 mod matrix;
 mod slow;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         known::CASES,
         codex::CASES,
         logins::CASES,
+        service::CASES,
         house::CASES,
         proof::CASES,
         trust::CASES,

@@ -38,6 +38,7 @@ mod responses;
 mod chat;
 mod account;
 mod sign_in;
+mod git;
 mod errors;
 mod pack;
 mod seen;
@@ -45,6 +46,7 @@ mod certs;
 mod mcp;
 
 pub use certs::{Authority, Certificate, server_for};
+pub use git::Repositories;
 pub use mcp::Echo;
 pub use model::{Answer, Beat};
 pub use options::{Expect, Options};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::certs::Certificate;
+use crate::git::Repositories;
 use crate::real::Real;
 
 /// How a stand-in is to behave from the start. Rules, script, [`Expect`] and idle closing can be changed later.
@@ -34,6 +35,8 @@ pub struct Options {
     pub websocket: bool,
     /// Close a connection on which no request came for so long.
     pub idle_close: Option<Duration>,
+    /// Serve these instead of models.
+    pub repositories: Option<Repositories>,
 }
 
 /// What is done with `Expect: 100-continue`.
@@ -63,6 +66,7 @@ impl Default for Options {
             expect: Expect::Continue,
             websocket: true,
             idle_close: None,
+            repositories: None,
         }
     }
 }

@@ -59,6 +59,10 @@ impl Reply<'_> {
     }
 
     pub(crate) async fn usual(mut self, cut: Option<(usize, Cut)>) -> io::Result<Then> {
+        if let Some(repositories) = &self.shared.repositories {
+            let (status, headers, body) = repositories.answer(self.head, self.body).await?;
+            return self.plain(status, &headers, &body).await;
+        }
         let path = self.head.path.split('?').next().unwrap_or_default();
         let post = self.head.method == "POST";
         let sign_in =

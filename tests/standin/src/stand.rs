@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::account::Chain;
 use crate::certs;
+use crate::git::Repositories;
 use crate::model::Answer;
 use crate::options::{Expect, Options};
 use crate::real::Real;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) real: Vec<Real>,
     pub(crate) keep: usize,
+    pub(crate) repositories: Option<Repositories>,
     live: Mutex<Live>,
 }
 
@@ -80,6 +82,7 @@ impl StandIn {
             tls: (!options.plain).then_some(tls),
             real: options.real,
             keep: options.keep,
+            repositories: options.repositories,
             live: Mutex::new(live),
         });
         let runtime =

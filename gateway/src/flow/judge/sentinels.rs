@@ -7,7 +7,7 @@ use box_spec::{Provider, Sentinel};
 use http::request::Parts;
 
 use crate::flow::identify::Caller;
-use crate::policy::{Grant, carriers};
+use crate::policy::{Grant, Serves, carriers};
 use crate::refusal::{Reason, Refusal};
 
 /// Refuses a head that carries a sentinel where none belongs: in the address, in a header that carries no credential,
@@ -25,8 +25,12 @@ pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), 
         if !holds(value.as_bytes()) && !inside_basic(value.as_bytes()).is_some_and(|inside| holds(&inside)) {
             continue;
         }
-        let Some(provider) = grant.serves else {
-            return Err(astray(grant, "toward a host that is not its provider's"));
+        let provider = match &grant.serves {
+            Some(Serves::Provider(provider)) => *provider,
+            // No stand-in of this run is a service's.
+            Some(Serves::Service(_)) | None => {
+                return Err(astray(grant, "toward a host that is not its provider's"));
+            }
         };
         if !carriers::header_carries_credential(name.as_str()) {
             return Err(astray(grant, "in a header that carries no credential"));

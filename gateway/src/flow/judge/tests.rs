@@ -10,7 +10,7 @@ use http::request::Parts;
 use super::{Decision, Pass, decide, model_route, same_host, target};
 use crate::flow::identify::{Caller, Knock, knock};
 use crate::host::Target;
-use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, Policy, Scheme};
+use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, Policy, Scheme, Serves};
 use crate::refusal::Reason;
 use crate::runs::{Ask, Runs};
 use crate::vault::SecretName;
@@ -65,7 +65,7 @@ fn policy() -> Policy {
     let post = Some(vec![http::Method::POST]);
     let mut model = Grant::new(GrantName::new("model"), matching("api.anthropic.com", post, Some("/v1/messages")));
     model.secret = Some(SecretName::new("anthropic"));
-    model.serves = Some(Provider::Anthropic);
+    model.serves = Some(Serves::Provider(Provider::Anthropic));
     let docs = Grant::new(GrantName::new("docs"), matching("docs.test", None, None));
     let plain = Grant::new(GrantName::new("plain"), matching("plain.test", None, None));
     let mut sockets = Grant::new(GrantName::new("ws"), matching("ws.test", None, None));

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::form::{Form, Rotated};
 use super::{LOCK, LoginConfig, LoginFault, can_be_kept};
 use crate::files::{self, FileError};
-use crate::vault::credential::{Credential, Role};
+use crate::vault::credential::{Credential, Role, Whose};
 use crate::vault::source::{self, SourceFault};
 use crate::vault::token::Claims;
 
@@ -39,7 +39,7 @@ pub fn put(config: &LoginConfig, role: &Role, given: &Rotated, scopes: Option<&s
     let fresh = fresh.ok_or_else(|| fault(LoginFault::NotJson))?;
     // What could not be used is not written over what perhaps can.
     let tokens = form.read(&fresh).map_err(fault)?;
-    Credential::new(&Role { account, ..role.clone() }, tokens.access)
+    Credential::new(&Whose::Provider(Role { account, ..role.clone() }), tokens.access)
         .map_err(|malformed| SourceFault::File(path.clone(), malformed))?;
     let written = match before {
         Some(_) => files::replace_alike(&path, fresh.as_bytes()),

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::{Attempt, Login, LoginConfig, LoginFault, Rotated, Trouble};
 use crate::vault::credential::SecretText;
 use crate::vault::source::SourceFault;
-use crate::vault::{Outage, Role, SecretConfig, SecretName, Source, Vault};
+use crate::vault::{Outage, Role, SecretConfig, SecretName, Source, Vault, Whose};
 
 /// claude's own file, with what is not ours.
 fn file(access: &str, refresh: &str, ends_in: i64) -> String {
@@ -31,7 +31,7 @@ fn config(folder: &Path) -> SecretConfig {
         LoginConfig { agent: Agent::Claude, folder: folder.to_owned(), unsafe_refresh_dial: None, refresh_ca: None };
     SecretConfig {
         name: SecretName::new("claude"),
-        role: Role { provider: Provider::Anthropic, kind: CredentialKind::Login, account: None },
+        whose: Whose::Provider(Role { provider: Provider::Anthropic, kind: CredentialKind::Login, account: None }),
         source: Source::Login(login),
         expires: None,
     }
