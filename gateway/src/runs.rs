@@ -31,6 +31,7 @@ pub struct Run {
     pub id: RunId,
     pub box_id: BoxId,
     pub agent: Agent,
+    pub kind: RunKind,
     /// boxd is PID 1 of its PID namespace: when it dies, all of the box dies.
     pub namespace_init: bool,
     pub sentinels: Vec<Sentinel>,

@@ -21,6 +21,15 @@ pub struct Claim {
     pub boxd: String,
     /// Set only to take up a run again after the gateway restarted: the run's token proves it.
     pub reattach: Option<RunToken>,
+    /// Not the agent runs but a command of the caller's, in the agent's place (`boxd exec`). Absent means no: an older house
+    /// that does not know the word refuses the claim.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub command: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 /// What boxd is given on the claim: all it needs to run one agent, and no secret.

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::house::{BoxHouse, House};
 use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
-use crate::runs::{Ask, ClaimError, Run, Taken};
+use crate::runs::{Ask, ClaimError, Run, RunKind, Taken};
 
 pub use settle::{record_of, until_taken_up};
 
@@ -114,8 +114,14 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
     }
     let agent = agent_of(here, claim)?;
     let served = served(house, here, agent)?;
-    let ask =
-        Ask { box_id: here.id.clone(), agent, namespace_init: claim.namespace_init, ceiling: here.ceiling, served };
+    let ask = Ask {
+        box_id: here.id.clone(),
+        agent,
+        kind: if claim.command { RunKind::Command } else { RunKind::OneShot },
+        namespace_init: claim.namespace_init,
+        ceiling: here.ceiling,
+        served,
+    };
     let (run, token) = house.runs.claim(ask).map_err(|error| match error {
         ClaimError::Taken(taken) => occupied(here, taken),
         ClaimError::Record(fault) => {
@@ -135,10 +141,9 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
 }
 
 fn line_of(run: &Run, claim: &Claim) -> Entry {
-    Entry::new(Kind::Claim)
-        .box_id(&run.box_id)
-        .run_id(&run.id)
-        .fact("agent", run.agent.as_str())
+    let entry = Entry::new(Kind::Claim).box_id(&run.box_id).run_id(&run.id).fact("agent", run.agent.as_str());
+    let entry = if run.kind == RunKind::Command { entry.fact("command", true) } else { entry };
+    entry
         .fact("boxd", claim.boxd.chars().take(64).collect::<String>())
         .fact("namespace_init", claim.namespace_init)
         .fact("ceiling_seconds", run.ceiling.map(|ceiling| ceiling.as_secs()))

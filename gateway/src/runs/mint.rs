@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::record::{LiveRun, Stain};
+use super::record::{LiveRun, RunKind, Stain};
 use super::verdict::Evidence;
 use super::{Run, digest};
 
@@ -20,6 +20,7 @@ use super::{Run, digest};
 pub struct Ask {
     pub box_id: BoxId,
     pub agent: Agent,
+    pub kind: RunKind,
     pub namespace_init: bool,
     pub ceiling: Option<Duration>,
     /// The providers that the house can serve, and how their real credential authenticates.
@@ -34,7 +35,7 @@ pub struct Minted {
 
 /// Mints a run that starts now.
 pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
-    let Ask { box_id, agent, namespace_init, ceiling, served } = ask;
+    let Ask { box_id, agent, kind, namespace_init, ceiling, served } = ask;
     let started = Timestamp::now();
     let token = token();
     let id = run_id(started);
@@ -43,6 +44,7 @@ pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
         id,
         box_id,
         agent,
+        kind,
         namespace_init,
         sentinels: served.into_iter().map(|(provider, kind)| sentinel(provider, kind, started)).collect(),
         started,
@@ -76,6 +78,7 @@ impl Run {
             run,
             box_id,
             agent,
+            kind,
             namespace_init,
             sentinels,
             started,
@@ -96,6 +99,7 @@ impl Run {
             id: run,
             box_id,
             agent,
+            kind,
             namespace_init,
             sentinels,
             started,
@@ -111,6 +115,7 @@ impl Run {
             run: self.id.clone(),
             box_id: self.box_id.clone(),
             agent: self.agent,
+            kind: self.kind,
             namespace_init: self.namespace_init,
             sentinels: self.sentinels.clone(),
             started: self.started,

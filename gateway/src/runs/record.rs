@@ -18,6 +18,8 @@ pub struct LiveRun {
     pub run: RunId,
     pub box_id: BoxId,
     pub agent: Agent,
+    #[serde(default)]
+    pub kind: RunKind,
     pub namespace_init: bool,
     pub sentinels: Vec<Sentinel>,
     pub started: Timestamp,
@@ -55,11 +57,25 @@ pub struct RunRecord {
     pub receipt: Option<String>,
 }
 
-/// What a run is for. One prompt to its end is all there is as yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+/// What a run is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunKind {
+    /// One prompt to its end.
+    #[default]
     OneShot,
+    /// A command of the caller's in the agent's place, a shell perhaps.
+    Command,
+}
+
+impl RunKind {
+    /// Who runs in it, as verdicts say it.
+    pub(super) const fn who(self) -> &'static str {
+        match self {
+            Self::OneShot => "the agent",
+            Self::Command => "the command",
+        }
+    }
 }
 
 /// How a run came to its end; one that lives has no such record.

@@ -18,6 +18,7 @@ fn ask(namespace_init: bool) -> Ask {
     Ask {
         box_id: boxed(),
         agent: Agent::Claude,
+        kind: RunKind::OneShot,
         namespace_init,
         ceiling: Some(Duration::from_secs(60)),
         served: vec![(Provider::Anthropic, CredentialKind::Login)],

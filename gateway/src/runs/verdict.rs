@@ -106,7 +106,7 @@ impl Run {
             EndedBy::Exit | EndedBy::Ceiling => {}
         }
         if code != 0 {
-            return RunVerdict::Failed(format!("the agent ended with {code}"));
+            return RunVerdict::Failed(format!("{} ended with {code}", self.kind.who()));
         }
         self.held_against_it().map_or(RunVerdict::Completed, RunVerdict::Failed)
     }

@@ -132,7 +132,14 @@ impl Claimed {
 /// A claim as a good box makes it, for whatever agent its house says.
 #[must_use]
 pub fn claim() -> Claim {
-    Claim { protocol: wire::PROTOCOL, agent: None, namespace_init: true, boxd: "test".into(), reattach: None }
+    Claim {
+        protocol: wire::PROTOCOL,
+        agent: None,
+        namespace_init: true,
+        boxd: "test".into(),
+        reattach: None,
+        command: false,
+    }
 }
 
 /// An attestation as a good box makes it.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::house::House;
 use crate::ledger::{Entry, Kind, Receipt};
-use crate::runs::{AfterLoss, Run, RunKind, RunRecord, RunState};
+use crate::runs::{AfterLoss, Run, RunRecord, RunState};
 
 /// A report came: the verdict, its line and its record.
 pub(super) async fn report(house: &House, run: &Arc<Run>, report: &Report) -> Settled {
@@ -119,7 +119,7 @@ pub fn record_of(run: &Run, verdict: RunVerdict) -> RunRecord {
     RunRecord {
         run: run.id.clone(),
         box_id: run.box_id.clone(),
-        kind: RunKind::OneShot,
+        kind: run.kind,
         state: if matches!(verdict, RunVerdict::Lost(_)) { RunState::Lost } else { RunState::Ended },
         agent: run.agent,
         agent_version: None,

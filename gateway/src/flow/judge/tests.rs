@@ -12,7 +12,7 @@ use crate::flow::identify::{Caller, Knock, knock};
 use crate::host::Target;
 use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, Policy, Scheme, Serves};
 use crate::refusal::Reason;
-use crate::runs::{Ask, Runs};
+use crate::runs::{Ask, RunKind, Runs};
 use crate::vault::SecretName;
 
 struct World {
@@ -34,6 +34,7 @@ fn caller(folder: &Path) -> Caller {
     let ask = Ask {
         box_id: id.clone(),
         agent: Agent::Claude,
+        kind: RunKind::OneShot,
         namespace_init: true,
         ceiling: Some(Duration::from_secs(60)),
         served,
