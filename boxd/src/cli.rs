@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Deed {
     /// Claims a run, starts the agent with one prompt, and reports how it ended.
     Run(Box<RunArguments>),
+    /// Runs a command as the agent would run: in the run that is under way in this box, else in one of its own.
+    Exec(Box<ExecArguments>),
     /// Tells what this box is and whether a run would start in it; claims nothing.
     Doctor(DoctorArguments),
     /// Prints the version of boxd.
@@ -124,6 +126,31 @@ pub(crate) struct RunArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct ExecArguments {
+    /// pi, claude or codex: whose credentials a run of its own has. Also BOXGATE_AGENT; else the agent of this box.
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// The door's socket. Also BOXGATE_DOOR; by default /run/boxgate/door/door.sock.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) door: Option<PathBuf>,
+    /// Where homes are kept. Also BOXGATE_SESSION; by default /session, else ~/.boxgate.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) session: Option<PathBuf>,
+    /// One more variable for the command, NAME=VALUE. Repeatable. Names that the launch sets are refused.
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Runs although the box has a network of its own: what the command sends there is neither judged nor recorded.
+    #[arg(long)]
+    pub(crate) unsafe_open_network: bool,
+    /// Leaves one layer of hardening out, as for a run. Not beside a run that is under way.
+    #[arg(long = "unsafe-without", value_name = "LAYER=REASON")]
+    pub(crate) unsafe_without: Vec<String>,
+    /// The command and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct DoctorArguments {
     /// Tries what a hostile agent would, and tells what came of each attempt.
     #[arg(long)]
@@ -193,7 +220,7 @@ mod tests {
         let arguments = ["boxd", "run"].iter().chain(arguments).map(Into::into);
         match Cli::read(arguments).ok()?.deed {
             Deed::Run(run) => Some(*run),
-            Deed::Doctor(_) | Deed::Version => None,
+            Deed::Exec(_) | Deed::Doctor(_) | Deed::Version => None,
         }
     }
 
@@ -202,6 +229,29 @@ mod tests {
         let run = read(&["--agent", "claude", "say hi", "--", "--model", "x"]).expect("good");
         assert_eq!(run.prompt.as_deref(), Some("say hi"));
         assert_eq!(run.agent_arguments, ["--model", "x"]);
+    }
+
+    #[test]
+    fn a_command_has_all_that_follows_it() {
+        let read = |line: &str| {
+            let cli = Cli::read(line.split(' ').map(Into::into)).ok()?;
+            match cli.deed {
+                Deed::Exec(exec) => Some((exec.session, exec.command)),
+                Deed::Run(_) | Deed::Doctor(_) | Deed::Version => None,
+            }
+        };
+        for (line, command) in [
+            ("boxd exec --session /s -- sh -c x", &["sh", "-c", "x"][..]),
+            ("boxd exec --session /s sh --session /t", &["sh", "--session", "/t"]),
+            ("boxd exec --session /s -- --odd -- x", &["--odd", "--", "x"]),
+        ] {
+            let (session, found) = read(line).expect(line);
+            assert_eq!((session.as_deref(), found.len()), (Some("/s".as_ref()), command.len()), "{line}");
+            assert!(found.iter().zip(command).all(|(found, want)| found == want), "{line}");
+        }
+        for bad in ["boxd exec", "boxd exec --", "boxd exec --no-such sh"] {
+            assert!(read(bad).is_none(), "{bad}");
+        }
     }
 
     #[test]
@@ -218,7 +268,7 @@ mod tests {
             let cli = Cli::read(line.split(' ').map(Into::into)).ok()?;
             match cli.deed {
                 Deed::Run(run) => Some((cli.isolation.made.isolate, run)),
-                Deed::Doctor(_) | Deed::Version => None,
+                Deed::Exec(_) | Deed::Doctor(_) | Deed::Version => None,
             }
         };
         for (line, agent) in [

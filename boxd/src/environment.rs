@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use self::names::{BUNDLE, NO_PROXY, PROXY, is_kept_in_isolation, is_scrubbed};
-pub(crate) use self::names::{is_own, is_reserved, names_provider};
+pub(crate) use self::names::{is_credential, is_own, is_reserved, is_told, names_provider};
 
 /// Variables by name.
 #[derive(Clone, PartialEq, Eq, Default)]

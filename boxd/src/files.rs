@@ -46,6 +46,12 @@ pub(crate) enum FileFault {
     Read { path: String, source: std::io::Error },
     #[error("{path} is a symbolic link or no regular file: remove it")]
     NotAFile { path: String },
+    #[error(
+        "{path} belongs to user {owner}, with mode {mode:o}: only a file that is this user's or root's, and that nobody else can write, is taken"
+    )]
+    NotOurs { path: String, owner: u32, mode: u32 },
+    #[error("{path} is longer than {limit} bytes: remove it")]
+    Long { path: String, limit: u64 },
     #[error("{path} is a symbolic link or no folder: remove it")]
     NotAFolder { path: String },
 }
@@ -125,6 +131,14 @@ impl Folder {
         placed.map(|()| path)
     }
 
+    /// Lets everybody read the file that was written.
+    pub(crate) fn open_to_readers(&self, name: &str) -> Result<(), FileFault> {
+        let told = |source| fault("open to readers", &self.path.join(name), source);
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = openat(&self.descriptor, name, flags, Mode::empty()).map_err(told)?;
+        fchmod(&file, PRIVATE_FILE | Mode::S_IRGRP | Mode::S_IROTH).map_err(told)
+    }
+
     /// A new file; there must be none of the name.
     pub(crate) fn create(&self, name: &str) -> Result<File, FileFault> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -169,6 +183,32 @@ impl Folder {
             Err(source) => Err(fault("look at", &path, source)),
         }
     }
+}
+
+/// What a regular file that the user or root owns holds, up to `limit` bytes, though anybody may have put something in its
+/// place; `None` where there is none.
+pub(crate) fn read_own(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, FileFault> {
+    let shown = || path.display().to_string();
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = match open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::ENOENT) => return Ok(None),
+        Err(Errno::ELOOP | Errno::ENXIO) => return Err(FileFault::NotAFile { path: shown() }),
+        Err(source) => return Err(fault("open", path, source)),
+    };
+    let found = fstat(&file).map_err(|source| fault("look at", path, source))?;
+    if SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) != SFlag::S_IFREG {
+        return Err(FileFault::NotAFile { path: shown() });
+    }
+    if ![0, geteuid().as_raw()].contains(&found.st_uid) || found.st_mode & 0o022 != 0 {
+        return Err(FileFault::NotOurs { path: shown(), owner: found.st_uid, mode: found.st_mode & 0o777 });
+    }
+    if u64::try_from(found.st_size).unwrap_or(u64::MAX) > limit {
+        return Err(FileFault::Long { path: shown(), limit });
+    }
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).map_err(|source| FileFault::Read { path: shown(), source })?;
+    Ok(Some(bytes))
 }
 
 fn fault(deed: &'static str, path: &Path, source: Errno) -> FileFault {

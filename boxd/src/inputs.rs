@@ -10,7 +10,7 @@ use box_spec::{Agent, Fingerprint};
 use shim::Door;
 use thiserror::Error;
 
-use crate::cli::{DoctorArguments, Output, RunArguments};
+use crate::cli::{DoctorArguments, ExecArguments, Output, RunArguments};
 use crate::environment::{self, Variables};
 use crate::harden::{LeftOut, LeftOutFault};
 use crate::isolate::Inside;
@@ -28,6 +28,8 @@ pub(crate) enum Inputs {
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) agent: Option<Agent>,
+    /// What runs in the agent's place, if something does: a program and its arguments. There is no prompt then.
+    pub(crate) command: Option<Vec<OsString>>,
     pub(crate) prompt: String,
     /// What is added to the agent's own system text.
     pub(crate) system: Option<String>,
@@ -145,6 +147,7 @@ impl Inputs {
         let extra = extra_variables(&arguments.env)?;
         Ok(Self::Run(Box::new(Wanted {
             agent,
+            command: None,
             prompt: prompt_of(&arguments)?,
             system,
             output,
@@ -181,6 +184,38 @@ impl WantedDoctor {
 }
 
 impl Wanted {
+    /// A command in the agent's place: `boxd exec`.
+    pub(crate) fn of_command(
+        arguments: ExecArguments,
+        given: BTreeMap<OsString, OsString>,
+    ) -> Result<Self, InputFault> {
+        let ExecArguments { agent, door, session, env, unsafe_open_network, unsafe_without, command } = arguments;
+        let mut given = given;
+        let own = OwnVariables::take(&mut given)?;
+        let agent = agent.as_deref().map(str::parse::<Agent>).transpose()?.or(own.agent);
+        let variables = environment::scrub(given);
+        let door = door.or(own.door).unwrap_or_else(|| PathBuf::from(DOOR));
+        let session = session_of(session.or(own.session), &variables)?;
+        Ok(Self {
+            agent,
+            command: Some(command),
+            prompt: String::new(),
+            system: None,
+            agent_arguments: Vec::new(),
+            // What the command prints goes to the caller, and not through boxd.
+            output: Output::Native,
+            door: Door::at(absolute(door, "--door")?),
+            session: absolute(session, "--session")?,
+            workspace: std::env::current_dir().ok(),
+            house: own.house,
+            agent_path: own.agent_path,
+            variables,
+            extra: extra_variables(&env)?,
+            unsafe_open_network,
+            left_out: LeftOut::read(&unsafe_without)?,
+        })
+    }
+
     /// Into the box that boxd has made: its places, and its way to the door.
     pub(crate) fn move_in(&mut self, inside: Inside) {
         let Inside { door, session, workspace } = inside;
@@ -224,6 +259,8 @@ impl OwnVariables {
                 }
                 ("BOXGATE_AGENT_PATH", Some(value)) => own.agent_path = std::env::split_paths(&value).collect(),
                 ("BOXGATE_AGENT" | "BOXGATE_HOUSE" | "BOXGATE_AGENT_PATH", None) => {}
+                // Of the run that this process is part of.
+                (name, _) if RUNS_OWN.contains(&name) => {}
                 _ => return Err(InputFault::UnknownVariable(shown)),
             }
         }
@@ -318,6 +355,16 @@ fn prompt_file(path: &Path) -> Result<String, InputFault> {
     OsString::from_vec(bytes).into_string().map_err(|_| InputFault::PromptText)
 }
 
+/// What a run, and its file for `boxd exec`, tell of it.
+const RUNS_OWN: [&str; 7] = [
+    "BOXGATE_RUN",
+    "BOXGATE_CEILING_MINUTES",
+    "BOXGATE_WORKSPACE",
+    "BOXGATE_SESSION_DIR",
+    "BOXGATE_BOX",
+    "BOXGATE_NETWORK",
+    "BOXGATE_SHIM",
+];
 pub(crate) const DOOR: &str = "/run/boxgate/door/door.sock";
 const SESSION: &str = "/session";
 const PROMPT_LIMIT: u64 = 16 * 1024 * 1024;

@@ -2,6 +2,7 @@
 //!
 //! First boxd hardens itself and looks at the box's network (`Before`). Then: claim → `Claimed`; seed → `Seeded`; shim →
 //! `ShimUp`, proof that it listens; attest → the house's go; supervise takes `ShimUp` → `Ended`; report → exit code.
+//! A command (`boxd exec`) joins the run that is under way in the box, where there is one; else it is launched like an agent.
 //! Whatever goes wrong after the claim is reported too. Before the go nothing of the image runs but what seed asks a version
 //! or a list of models, without prompt, token or credential.
 
@@ -10,6 +11,7 @@ mod seed;
 mod shim;
 mod supervise;
 mod report;
+mod join;
 
 use ::shim::Door;
 use box_spec::wire::Identity;
@@ -86,6 +88,20 @@ async fn journey(
     mut asked: Asked,
     children: ChildEnded,
 ) -> u8 {
+    if wanted.command.is_some() {
+        let sought = tokio::select! {
+            sought = join::seek(&wanted) => sought,
+            signal = asked.end_asked() => return before_any_run(signal),
+        };
+        match sought {
+            Ok(Some(run)) => return join::join(&wanted, &run, inherited, asked, children).await,
+            Ok(None) => {}
+            Err(fault) => {
+                say::line(&say::chain(&fault));
+                return fault.code();
+            }
+        }
+    }
     let claimed = tokio::select! {
         claimed = claim::claim(&wanted) => claimed,
         signal = asked.end_asked() => return before_any_run(signal),

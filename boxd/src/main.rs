@@ -13,6 +13,9 @@ mod find;
 mod files;
 mod trust;
 mod lock;
+mod live;
+mod program;
+mod terminal;
 mod facts;
 mod signals;
 mod screen;
@@ -44,6 +47,14 @@ fn main() -> ExitCode {
                 Err(fault) => say::usage(&fault),
             }
         }
+        Deed::Exec(_) if cli.isolation.made.isolate => {
+            say::line(&"--isolate makes a box for an agent, and exec runs in a box that is there: leave --isolate out");
+            exit::USAGE
+        }
+        Deed::Exec(arguments) => match Wanted::of_command(*arguments, environment) {
+            Ok(wanted) => run(wanted, None),
+            Err(fault) => say::usage(&fault),
+        },
         Deed::Run(mut arguments) => {
             let RunArguments { door, session, .. } = &mut *arguments;
             let isolation = cli.isolation.options(door, session, &environment);

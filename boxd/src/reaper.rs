@@ -26,6 +26,15 @@ pub(crate) fn reap(agent: Pid) -> Option<Fate> {
     fate
 }
 
+/// By which signal the child was stopped, if it was since this was last asked.
+pub(crate) fn stopped(child: Pid) -> Option<Signal> {
+    use nix::sys::wait::{Id, waitid};
+    match waitid(Id::Pid(child), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+        Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
+        Ok(_) | Err(_) => None,
+    }
+}
+
 /// Sends a signal to the whole group of the agent. That it is gone already is no fault.
 pub(crate) fn signal_group(agent: Pid, signal: Signal) {
     let _ = killpg(agent, signal);

@@ -7,7 +7,7 @@ pub(crate) mod attempt;
 
 use std::ffi::{CStr, c_char};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use nix::libc;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
-use nix::unistd::setsid;
+use nix::unistd::{Pid, getpid, setpgid, setsid, tcsetpgrp};
 
 /// What a child starts with: it gets back what boxd changed for itself, and enters the scope.
 #[derive(Clone, Debug)]
@@ -117,11 +117,28 @@ pub(crate) fn wipe_arguments() -> io::Result<()> {
     Ok(())
 }
 
+/// Where a child starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Group {
+    /// In a session of its own, without a terminal.
+    Session,
+    /// In a group of its own in boxd's session, and before the terminal of this descriptor where there is one.
+    Terminal(Option<RawFd>),
+}
+
 /// Makes `command` start in a session of its own, with the signal state and limits that boxd was given, and with
 /// nothing open but its three streams.
 pub(crate) fn start_apart(command: &mut Command, inherited: Inherited) {
+    start_in(Group::Session, command, inherited);
+}
+
+/// The same, in a session or a group.
+pub(crate) fn start_in(group: Group, command: &mut Command, inherited: Inherited) {
     let prepare = move || {
-        setsid()?;
+        match group {
+            Group::Session => drop(setsid()?),
+            Group::Terminal(in_front_of) => own_group(in_front_of)?,
+        }
         // Should boxd be killed, the agent goes with it. What the agent started does not: the house knows that.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
         for signal in 1..=LAST_SIGNAL {
@@ -140,6 +157,19 @@ pub(crate) fn start_apart(command: &mut Command, inherited: Inherited) {
     };
     // SAFETY: between fork and exec the closure only makes system calls: it does not allocate and takes no lock.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// A group of this process's own. Makes only system calls.
+fn own_group(in_front_of: Option<RawFd>) -> nix::Result<()> {
+    setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+    let Some(terminal) = in_front_of else {
+        return Ok(());
+    };
+    let mut held = SigSet::empty();
+    held.add(Signal::SIGTTOU);
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&held), None)?;
+    // SAFETY: the descriptor is open in the parent, from which this process has just been copied.
+    tcsetpgrp(unsafe { BorrowedFd::borrow_raw(terminal) }, getpid())
 }
 
 /// Whether the network interface `name` is up; an error means that nobody knows.

@@ -44,6 +44,11 @@ pub(crate) fn is_in<'a>(files: impl IntoIterator<Item = &'a PathBuf>, ca: &str) 
     files.into_iter().all(|path| holds(path).is_some())
 }
 
+/// Whether a text holds the certificate.
+pub(crate) fn holds(text: &str, ca: &str) -> bool {
+    certificates(ca).next().is_some_and(|wanted| certificates(text).any(|block| block == wanted))
+}
+
 /// Only the certificates of both: comments and whatever else a file holds stay behind.
 fn joined(roots: &str, ca: &str) -> String {
     let mut text = String::with_capacity(roots.len() + ca.len() + 1);

@@ -6,7 +6,9 @@ mod tag;
 mod pass;
 mod near;
 mod door;
+mod health;
 
 pub use door::{Connecting, Door};
+pub use health::run_at;
 pub use listen::{Listening, Loopback, ShimFault, listen};
 pub use tag::RunTag;

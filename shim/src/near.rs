@@ -81,6 +81,11 @@ fn host(name: &str, in_brackets: bool) -> Option<Host> {
 }
 
 impl Near {
+    /// Where the shim of this box listens.
+    pub(crate) const fn shim(at: Loopback) -> Self {
+        Self { host: Host::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: at.number() }
+    }
+
     /// Whether the shim itself listens there, so that a connection would come back to it.
     pub(crate) const fn is_shim(self, shim: Loopback) -> bool {
         self.port == shim.number()

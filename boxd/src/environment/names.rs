@@ -22,6 +22,16 @@ pub(crate) fn is_reserved(name: &str) -> bool {
         || named(&SWITCHES)
 }
 
+/// Whether the name is of a setting or a place that the launch gives an agent, and that a command in the same box is told.
+pub(crate) fn is_told(name: &str) -> bool {
+    name == "IS_SANDBOX" || PLACES[2..].contains(&name) || SWITCHES.contains(&name)
+}
+
+/// Whether the name is one that credentials go by.
+pub(crate) fn is_credential(name: &str) -> bool {
+    CREDENTIALS.contains(&name) || CREDENTIAL_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
 /// Whether the name chooses another provider for claude.
 pub(crate) fn names_provider(name: &str) -> bool {
     name.to_ascii_uppercase().starts_with("CLAUDE_CODE_USE_")
@@ -140,6 +150,7 @@ const SWITCHES: [&str; 9] = [
     "PI_SKIP_VERSION_CHECK",
     "PI_TELEMETRY",
 ];
+const CREDENTIAL_ENDINGS: [&str; 4] = ["_TOKEN", "_KEY", "_SECRET", "_PASSWORD"];
 const KEY_ENDINGS: [&str; 3] = ["_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN"];
 /// Whose settings hold nothing that ends so: it would be a secret, the way to one, or a way around the house.
 const AGENTS: [&str; 5] = ["ANTHROPIC_", "CLAUDE_CODE_", "CODEX_", "OPENAI_", "PI_"];

@@ -68,7 +68,7 @@ pub(super) async fn claim(wanted: &Wanted) -> Result<(Claimed, Held), ClaimFault
     if let Some(pinned) = &wanted.house {
         identify(&wanted.door, Some(pinned)).await?;
     }
-    let (spec, lines) = open(&wanted.door, wanted.agent, None).await?;
+    let (spec, lines) = open(&wanted.door, wanted.agent, wanted.command.is_some(), None).await?;
     if trust::fingerprint(&spec.ca_pem).as_ref() != Some(&spec.house) {
         return Err(ClaimFault::WrongCertificate { house: spec.house });
     }
@@ -116,6 +116,7 @@ pub(super) async fn identify(door: &Door, pinned: Option<&Fingerprint>) -> Resul
 async fn open(
     door: &Door,
     agent: Option<box_spec::Agent>,
+    command: bool,
     reattach: Option<RunToken>,
 ) -> Result<(Spec, Lines), ClaimFault> {
     let claim = Claim {
@@ -124,6 +125,7 @@ async fn open(
         namespace_init: is_namespace_init(),
         boxd: env!("CARGO_PKG_VERSION").to_owned(),
         reattach,
+        command,
     };
     let body = serde_json::to_vec(&claim).map_err(|_| no_house(door, "the claim cannot be written"))?;
     let reply = http::ask(door, "POST", CLAIM_PATH, Some(&body)).await.map_err(|fault| refine(door, fault))?;

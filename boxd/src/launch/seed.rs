@@ -18,14 +18,18 @@ use crate::exit;
 use crate::files::{FileFault, Folder, Held, Hold};
 use crate::find::{self, FindFault, Found};
 use crate::inputs::Wanted;
+use crate::program::{Program, Streams};
 use crate::sys::Inherited;
 use crate::{say, trust};
 
 /// All that is ready before the agent starts, but the shim.
 #[derive(Debug)]
 pub(super) struct Seeded {
-    pub(super) found: Found,
-    pub(super) plan: Plan,
+    pub(super) program: Program,
+    /// Of the agent's package, where it is known; also of an agent that a command runs in place of.
+    pub(super) agent_version: Option<String>,
+    /// What the agent is told by its environment, beside what every agent is.
+    pub(super) variables: Vec<(&'static str, String)>,
     pub(super) home: PathBuf,
     pub(super) ca: PathBuf,
     pub(super) bundle: PathBuf,
@@ -67,15 +71,17 @@ impl SeedFault {
 /// Finds the agent and writes its files.
 pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) -> Result<Seeded, SeedFault> {
     let spec = &claimed.spec;
-    let found = find::find(spec.agent, &wanted.agent_path, wanted.variables.get("PATH"))?;
-    node::check(spec.agent, &found, wanted, inherited)?;
+    let found = found(spec.agent, wanted, inherited)?;
     let session = Folder::open_or_make(&wanted.session)?;
     let agent_home = session.inner(spec.agent.as_str())?;
     let alone = alone(spec.agent, &session, &agent_home)?;
     let home = home_of(wanted, &session)?;
     let standing = standing(spec.agent, &agent_home)?;
     let record = session.inner("runs")?.inner(spec.run.as_str())?;
-    let catalog = catalog::catalog(spec.agent, &found, &agent_home, record.path(), wanted, inherited)?;
+    let catalog = match &found {
+        Some(found) => catalog::catalog(spec.agent, found, &agent_home, record.path(), wanted, inherited)?,
+        None => None,
+    };
     let plan = agent::plan(
         spec.agent,
         &Task {
@@ -101,7 +107,30 @@ pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) ->
     let (ca, bundle) = write_trust(&session, &spec.ca_pem)?;
     let home = home.path().to_owned();
     let workspace = wanted.workspace.clone();
-    Ok(Seeded { found, plan, home, ca, bundle, workspace, record, _alone: alone })
+    let Plan { files: _, arguments, stdin, variables } = plan;
+    let agent_version = found.as_ref().and_then(|found| found.version.clone());
+    let program = match (&wanted.command, found) {
+        (None, Some(found)) => agents_own(found, arguments, stdin),
+        (command, _) => Program::of_command(command.as_deref().unwrap_or_default()),
+    };
+    Ok(Seeded { program, agent_version, variables, home, ca, bundle, workspace, record, _alone: alone })
+}
+
+/// The agent; a command in its place can do without.
+fn found(agent: Agent, wanted: &Wanted, inherited: &Inherited) -> Result<Option<Found>, SeedFault> {
+    let found = find::find(agent, &wanted.agent_path, wanted.variables.get("PATH"));
+    if wanted.command.is_some() {
+        return Ok(found.ok());
+    }
+    let found = found?;
+    node::check(agent, &found, wanted, inherited)?;
+    Ok(Some(found))
+}
+
+fn agents_own(found: Found, arguments: Vec<String>, stdin: Option<String>) -> Program {
+    let script = found.script.map(PathBuf::into_os_string);
+    let arguments = script.into_iter().chain(arguments.into_iter().map(Into::into)).collect();
+    Program { path: found.program.into_os_string(), arguments, streams: Streams::Boxds { stdin } }
 }
 
 /// Sees to it that no other run of the agent has the session: each would read the credentials of the other. A file

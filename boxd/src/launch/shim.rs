@@ -1,5 +1,7 @@
 //! Shim: the loopback end of the wire, listening before the agent exists.
 
+use std::path::Path;
+
 use ::shim::{Loopback, RunTag, ShimFault};
 use box_spec::Attestation;
 use nix::sys::prctl;
@@ -11,14 +13,17 @@ use super::seed::Seeded;
 use super::{Before, is_namespace_init};
 use crate::environment::{self, Surroundings, Variables};
 use crate::inputs::Wanted;
-use crate::{facts, trust};
+use crate::live::{self, Live, Notice};
+use crate::{facts, say, trust};
 
 /// Proof that the shim listens; only with it can an agent be started.
 pub(super) struct ShimUp {
     pub(super) seeded: Seeded,
     port: Loopback,
-    /// Ends only when the shim cannot go on, and then the run cannot either.
-    pub(super) serving: JoinHandle<ShimFault>,
+    /// Ends only when the shim cannot go on, and then the run cannot either; the text says why.
+    pub(super) serving: JoinHandle<String>,
+    /// Tells a later `boxd exec` of this run, where that can be written.
+    _notice: Option<Notice>,
 }
 
 /// Listens at the usual port, or at a free one, and starts serving.
@@ -26,7 +31,33 @@ pub(super) async fn raise(wanted: &Wanted, claimed: &Claimed, seeded: Seeded) ->
     let tag = RunTag::new(&claimed.spec.run, &claimed.spec.token);
     let listening = ::shim::listen(Loopback::port(PORT), wanted.door.clone(), tag).await?;
     let port = listening.at();
-    Ok(ShimUp { seeded, port, serving: tokio::spawn(listening.serve()) })
+    let serving =
+        tokio::spawn(async move { format!("the shim cannot go on: {}", say::chain(&listening.serve().await)) });
+    let notice = live(claimed, &seeded, port, &wanted.session).tell(&wanted.session);
+    let notice = notice.inspect_err(|fault| {
+        say::line(&format!("WARNING: `boxd exec` will not find this run: {}", say::chain(fault)));
+    });
+    Ok(ShimUp { seeded, port, serving, _notice: notice.ok() })
+}
+
+/// The run, as a command that joins it must know it.
+fn live(claimed: &Claimed, seeded: &Seeded, shim: Loopback, session: &Path) -> Live {
+    let spec = &claimed.spec;
+    let more = seeded.variables.iter().filter(|(name, value)| live::may_be_told(name, value));
+    Live {
+        run: spec.run.clone(),
+        box_id: spec.box_id.clone(),
+        agent: spec.agent,
+        network: live::own_network(),
+        shim,
+        ca: seeded.ca.clone(),
+        bundle: seeded.bundle.clone(),
+        home: seeded.home.clone(),
+        session: session.to_owned(),
+        workspace: seeded.workspace.clone(),
+        ceiling: spec.ceiling_seconds.map(environment::minutes),
+        more: more.map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+    }
 }
 
 impl ShimUp {
@@ -42,7 +73,7 @@ impl ShimUp {
             trusts_house: trust::is_in([&self.seeded.ca, &self.seeded.bundle], &spec.ca_pem),
             layers: before.layers.clone(),
             uid: geteuid().as_raw(),
-            agent_version: self.seeded.found.version.clone(),
+            agent_version: self.seeded.agent_version.clone(),
             facts: facts::look(&before.network),
         }
     }
@@ -61,7 +92,7 @@ impl ShimUp {
             ceiling_seconds: spec.ceiling_seconds,
         };
         let mut variables = environment::build(&wanted.variables, &wanted.extra, &around);
-        for (name, value) in &self.seeded.plan.variables {
+        for (name, value) in &self.seeded.variables {
             variables.set(*name, value);
         }
         variables

@@ -20,6 +20,7 @@ pub mod raw;
 pub mod relay;
 pub mod secrets;
 pub mod docker;
+pub mod terminal;
 
 pub use bare::Bare;
 pub use boxes::BoxRun;

@@ -9,6 +9,7 @@ mod door;
 mod launch;
 mod seeds;
 mod called;
+mod exec;
 mod stock;
 mod isolated;
 mod hardened;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         launch::CASES,
         seeds::CASES,
         called::CASES,
+        exec::CASES,
         stock::CASES,
         isolated::CASES,
         hardened::CASES,

@@ -149,7 +149,7 @@ impl Keeper {
     async fn try_to_take_up(&self) -> Result<Lines, Trouble> {
         // The token is shown to this house alone.
         identify(&self.door, Some(&self.house)).await.map_err(Trouble::of)?;
-        let (spec, lines) = open(&self.door, self.agent, Some(self.token.clone())).await.map_err(Trouble::of)?;
+        let (spec, lines) = open(&self.door, self.agent, false, Some(self.token.clone())).await.map_err(Trouble::of)?;
         match spec.run == self.run && spec.house == self.house {
             true => Ok(lines),
             false => Err(Trouble::Final("the house gave another run".to_owned())),

@@ -27,6 +27,7 @@ fn scene(house: Option<&str>) -> Scene {
     let path = folder.path().join("door.sock");
     let wanted = Wanted {
         agent: None,
+        command: None,
         prompt: "hi".to_owned(),
         system: None,
         agent_arguments: Vec::new(),

@@ -84,7 +84,7 @@ pub(super) fn ended_of(watched: &Watched, answered_with_error: Option<bool>, cei
         Cause::Lost(why) => {
             told(EndedBy::Error, exit::UNAVAILABLE, format!("the claim was lost and the run ended: {why}"))
         }
-        Cause::Shim(why) => told(EndedBy::Error, exit::UNAVAILABLE, format!("the shim cannot go on: {why}")),
+        Cause::Shim(why) => told(EndedBy::Error, exit::UNAVAILABLE, why.clone()),
     }
 }
 

@@ -2,39 +2,55 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{Pid, pipe2};
 
-use super::{Started, SuperviseFault};
+use super::{Pipes, Started, SuperviseFault};
 use crate::environment::Variables;
-use crate::launch::seed::Seeded;
+use crate::program::{Program, Streams};
 use crate::sys;
+use crate::terminal::Terminal;
 
 pub(super) fn start(
-    seeded: &Seeded,
+    program: &Program,
+    workspace: Option<&Path>,
     environment: &Variables,
     inherited: sys::Inherited,
 ) -> Result<Started, SuperviseFault> {
+    let mut command = Command::new(&program.path);
+    command.args(&program.arguments).env_clear().envs(environment.iter());
+    if let Some(workspace) = workspace {
+        command.current_dir(workspace);
+    }
+    let (pipes, terminal) = match &program.streams {
+        Streams::Boxds { stdin } => (Some(pipes(&mut command, stdin.as_deref())?), None),
+        Streams::Callers => (None, Terminal::of_caller()),
+    };
+    let group = match &terminal {
+        None => sys::Group::Session,
+        Some(terminal) => sys::Group::Terminal(terminal.is_in_front().then(|| terminal.descriptor().as_raw_fd())),
+    };
+    sys::start_in(group, &mut command, inherited);
+    let child = command.spawn().map_err(|source| {
+        let program = program.path.display().to_string();
+        SuperviseFault::Start { program, source }
+    })?;
+    // The process is waited for by the reaper alone. Dropping `command` closes boxd's end of the agent's output.
+    let agent = Pid::from_raw(child.id().cast_signed());
+    Ok(Started { agent, pipes, terminal })
+}
+
+fn pipes(command: &mut Command, stdin: Option<&str>) -> Result<Pipes, SuperviseFault> {
     let streams = |fault: nix::Error| SuperviseFault::Streams(fault.into());
     let (stdout, into_stdout) = pipe2(OFlag::O_CLOEXEC).map_err(streams)?;
     let (stderr, into_stderr) = pipe2(OFlag::O_CLOEXEC).map_err(streams)?;
-    let mut command = Command::new(&seeded.found.program);
-    command.args(&seeded.found.script).args(&seeded.plan.arguments).env_clear().envs(environment.iter());
-    command.stdin(stdin_of(seeded.plan.stdin.as_deref())?).stdout(into_stdout).stderr(into_stderr);
-    if let Some(workspace) = &seeded.workspace {
-        command.current_dir(workspace);
-    }
-    sys::start_apart(&mut command, inherited);
-    let child = command
-        .spawn()
-        .map_err(|source| SuperviseFault::Start { program: seeded.found.program.display().to_string(), source })?;
-    // The process is waited for by the reaper alone. Dropping `command` closes boxd's end of the agent's output.
-    let agent = Pid::from_raw(child.id().cast_signed());
-    Ok(Started { agent, stdout, stderr })
+    command.stdin(stdin_of(stdin)?).stdout(into_stdout).stderr(into_stderr);
+    Ok(Pipes { stdout, stderr })
 }
 
 /// Nothing, or a file in memory that holds the prompt: both are at their end after what they hold.
