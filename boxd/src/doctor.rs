@@ -9,13 +9,13 @@ use std::os::fd::OwnedFd;
 
 use box_spec::{Agent, BoxFacts, Layer, Layers};
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{AccessFlags, access, geteuid};
+use nix::unistd::geteuid;
 
 use self::attack::Attempt;
 use crate::harden::{self, LeftOut};
 use crate::inputs::WantedDoctor;
 use crate::lock::Network;
-use crate::{exit, facts, find, launch, lock, say, sys, trust};
+use crate::{exit, facts, find, launch, lock, say, sys, trust, workspace};
 
 /// Looks, prints what it found, and gives the exit code: 77 where a run would not start or an attack was let in.
 pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
@@ -129,20 +129,12 @@ fn agents_row(wanted: &WantedDoctor) -> Row {
 }
 
 fn workspace_row() -> Row {
-    let Ok(here) = std::env::current_dir() else {
-        return row(false, "workspace", "the current folder is gone");
-    };
-    match access(&here, AccessFlags::W_OK | AccessFlags::X_OK) {
-        Ok(()) => row(true, "workspace", &format!("{}, writable", here.display())),
-        Err(fault) => {
-            let said = format!(
-                "{} cannot be written by uid {}: {}; give the folder to that user, or run the box as its owner",
-                here.display(),
-                geteuid(),
-                fault.desc()
-            );
-            row(false, "workspace", &said)
+    match workspace::unwritable() {
+        None => {
+            let here = std::env::current_dir().unwrap_or_default();
+            row(true, "workspace", &format!("{}, writable", here.display()))
         }
+        Some(fault) => row(false, "workspace", &fault),
     }
 }
 

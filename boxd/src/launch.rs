@@ -25,7 +25,7 @@ use self::supervise::Ended;
 use crate::inputs::Wanted;
 use crate::lock::Network;
 use crate::signals::{self, Asked, ChildEnded};
-use crate::{exit, harden, lock, reaper, say, sys};
+use crate::{exit, harden, lock, reaper, say, sys, workspace};
 
 /// Runs one agent and gives boxd's exit code.
 pub(crate) fn run(wanted: Wanted, inherited: sys::Inherited) -> u8 {
@@ -65,6 +65,9 @@ fn prepare(wanted: &Wanted, inherited: sys::Inherited) -> Result<(Before, sys::I
     let (layers, scope) = harden::harden(&wanted.left_out).map_err(|fault| say::chain(&fault))?;
     for (layer, reason) in wanted.left_out.iter() {
         say::line(&format!("WARNING: the agent runs without the layer {layer}: {reason}"));
+    }
+    if let Some(fault) = workspace::unwritable() {
+        say::line(&format!("WARNING: the workspace {fault}."));
     }
     let (network, open) = lock::look();
     if let Some(open) = &open {

@@ -17,6 +17,7 @@ mod live;
 mod program;
 mod terminal;
 mod facts;
+mod workspace;
 mod signals;
 mod screen;
 mod output;

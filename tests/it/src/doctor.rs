@@ -70,7 +70,7 @@ fn unwritable() -> Result<()> {
         let line =
             text.lines().find(|line| line.contains("workspace")).with_context(|| format!("{text} {}", ran.stderr))?;
         ensure!(line.starts_with(word), "{}: {line}", here.display());
-        ensure!(word == "ok " || line.contains("uid 1000") && line.contains("give the folder"), "{line}");
+        ensure!(word == "ok " || line.contains("by user 1000") && line.contains("give the folder"), "{line}");
     }
     Ok(())
 }
