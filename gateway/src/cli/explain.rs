@@ -21,7 +21,7 @@ use super::Exit;
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     /// The house's configuration, a TOML file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "BOXGATE_CONFIG")]
     config: PathBuf,
     /// The box that asks
     #[arg(long = "box", value_name = "BOX")]

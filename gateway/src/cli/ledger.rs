@@ -30,7 +30,7 @@ enum Command {
 }
 
 #[derive(clap::Args, Debug)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 struct Place {
     /// The gateway's configuration, which names the ledger
     #[arg(long)]
@@ -169,7 +169,11 @@ impl Place {
         match (&self.file, &self.config) {
             (Some(file), _) => Ok(file.clone()),
             (None, Some(config)) => configured(config),
-            (None, None) => Err(Fault::Config("name the ledger by --config or --file".to_owned())),
+            // Not by clap, for which a variable beside --file would be two places.
+            (None, None) => match std::env::var_os("BOXGATE_CONFIG") {
+                Some(config) => configured(Path::new(&config)),
+                None => Err(Fault::Config("name the ledger by --config or --file".to_owned())),
+            },
         }
     }
 }

@@ -175,7 +175,7 @@ fn served(
         return Err(refused(
             ClaimReason::NoCredential,
             &format!("box {} runs {agent}, and the house has no credential for {}", here.id, names.join(" or ")),
-            "give the house one: a [[secret]] with `env`, `file` or `folder` in its configuration; `gateway status` shows what it has",
+            "give the house one: a [[secret]] with `env`, `file` or `folder` in its configuration, or a login by `gateway login`; `gateway status` shows what it has",
         ));
     }
     Ok(served)
