@@ -32,6 +32,7 @@ mod proof;
 mod crash;
 mod attack;
 mod docker;
+mod pages;
 
 use std::process::ExitCode;
 
@@ -82,6 +83,8 @@ fn main() -> ExitCode {
         attack::flood::CASES,
         attack::lost::CASES,
         docker::CASES,
+        docker::mistakes::CASES,
+        pages::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())
 }

@@ -1,0 +1,127 @@
+//! What people do wrong with `compose.yaml`, and what they are told: each is an error that names its fix.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use harness::{Case, case, files, process};
+use standin::Real;
+
+use super::{House, LOGIN, MINUTES, NEEDS};
+
+pub(crate) const CASES: &[Case] = &[
+    case("docker::mistakes::a_key_that_is_wrong_or_broken_names_its_fix", keys).needs(NEEDS).alone(),
+    case("docker::mistakes::a_workspace_of_somebody_else_names_its_fix", workspace).needs(NEEDS).alone(),
+    case("docker::mistakes::two_prompts_at_once_are_told_who_was_first", two_prompts).needs(NEEDS).alone(),
+    case("docker::mistakes::the_house_gets_a_login_of_its_own", login).needs(NEEDS).alone(),
+];
+
+fn keys() -> Result<()> {
+    let house = House::open()?;
+    let file = house.engine.project().join("box/secrets/anthropic");
+    let status = || -> Result<String> {
+        let exec = ["exec", "-T", "gateway", "gateway", "status"];
+        Ok(house.engine.must(house.engine.compose(&exec))?.text())
+    };
+    let told = || -> Result<()> {
+        // The provider does not take it: told as an outage of the house, and what to do.
+        replace(&file, "sk-ant-oat01-a-login-that-nobody-gave")?;
+        let ran = house.engine.start_run(&["claude", "--output", "text", "hi"])?.wait(MINUTES)?;
+        let said = format!("{}{}", ran.text(), ran.stderr);
+        ensure!(ran.code.is_some_and(|code| code != 0), "a wrong key ended with {:?}", ran.code);
+        ensure!(said.contains("renew the credential") && said.contains("gateway status"), "a wrong key: {said}");
+        // A key with a newline in it is none, and is not sent.
+        house.standin.forget();
+        replace(&file, "sk-ant-oat01-a-login\nin-two-lines\n")?;
+        let ran = house.engine.start_run(&["claude", "hi"])?.wait(MINUTES)?.expect_code(78)?;
+        ensure!(ran.stderr.contains("no credential"), "a key with a newline: {}", ran.stderr);
+        let status = status()?;
+        let names = status.contains("/secrets/anthropic") && status.contains("control character or a space inside");
+        ensure!(names && !status.contains("in-two-lines"), "the status of a key with a newline: {status}");
+        ensure!(house.standin.model_calls().is_empty(), "half a key was sent");
+        Ok(())
+    };
+    let told = told();
+    replace(&file, LOGIN)?;
+    told?;
+    // One newline at the end is an editor's, and no fault.
+    replace(&file, &format!("{LOGIN}\n"))?;
+    house.engine.start_run(&["claude", "hi"])?.wait(MINUTES)?.expect_code(0).map(drop)
+}
+
+fn workspace() -> Result<()> {
+    let house = House::open()?;
+    let folder = house.engine.project().join("box/of-root");
+    files::put_deep(&folder.join("mine"), b"mine", 0o644)?;
+    let mut run = house.engine.compose(&["run", "--rm", "-T", "claude", "<<text:I was here>>"]);
+    run.env("WORKSPACE", "./box/of-root");
+    let ran = process::run(run, None, MINUTES)?;
+    for part in ["/workspace cannot be written by user 1000", "belongs to user 0", "BOXGATE_UID"] {
+        ensure!(ran.stderr.contains(part), "{part} is not in: {}", ran.stderr);
+    }
+    ensure!(std::fs::read(folder.join("mine")).is_ok_and(|text| text == b"mine"), "the folder was touched");
+    Ok(())
+}
+
+fn two_prompts() -> Result<()> {
+    let house = House::open()?;
+    house.standin.forget();
+    let first = house.engine.start_run(&["claude", "--output", "text", "<<sleep:15>><<text:the first>>"])?;
+    house.standin.wait_seen(1, MINUTES).with_context(|| first.stderr())?;
+    let second = house.engine.start_run(&["claude", "the second"])?.wait(MINUTES)?.expect_code(75)?;
+    for part in ["box claude is held by run", "wait for it to end", "another [[box]]"] {
+        ensure!(second.stderr.contains(part), "{part} is not in: {}", second.stderr);
+    }
+    let first = first.wait(MINUTES)?;
+    ensure!(first.text().contains("the first"), "the first run was disturbed: {:?} {}", first.code, first.stderr);
+    Ok(())
+}
+
+/// As the house's user, into its volume; then it is used. No terminal is needed for a device code, and one is for a paste.
+fn login() -> Result<()> {
+    let house = House::open()?;
+    let engine = house.engine;
+    let pasted = process::run(engine.compose(&["run", "--rm", "-T", "gateway", "login", "anthropic"]), None, MINUTES)?;
+    let pasted = pasted.expect_code(64)?;
+    ensure!(pasted.text().contains("https://claude.ai/oauth/authorize?"), "no address: {}", pasted.text());
+    ensure!(pasted.stderr.contains("without -T"), "no fix: {}", pasted.stderr);
+    let config = Path::new("box/house.toml");
+    let file = "file = \"/secrets/openai-codex\"\n";
+    let folder = format!(
+        "login_of = \"codex\"\nfolder = \"/data/state/logins/codex\"\nunsafe_refresh_dial = \"{}\"\nrefresh_ca = \"/secrets/standin.pem\"\n",
+        house.address
+    );
+    engine.edit(config, file, &folder)?;
+    let given = || -> Result<()> {
+        house.standin.sign_in(Real::chatgpt("b1b2b3b4-1111-4222-8333-44445555bbbb", "of-the-house"), &[]);
+        let ran = engine.must(engine.compose(&["run", "--rm", "-T", "gateway", "login", "openai"]))?;
+        ensure!(ran.text().contains("/data/state/logins/codex/auth.json"), "{}", ran.text());
+        engine.must(engine.compose(&["restart", "gateway"]))?;
+        let list = [
+            "exec",
+            "-T",
+            "gateway",
+            "sh",
+            "-c",
+            "until gateway ready; do sleep 0.2; done; gateway credential test openai-codex; stat -c '%u %a' /data/state/logins/codex/auth.json",
+        ];
+        let told = engine.must(engine.compose(&list))?.text();
+        let tail = ["exec", "-T", "gateway", "gateway", "ledger", "tail"];
+        ensure!(
+            engine.must(engine.compose(&tail))?.text().contains("start"),
+            "the ledger is not found without --config"
+        );
+        ensure!(told.contains("usable") && told.contains("login of codex in") && told.contains("1000 600"), "{told}");
+        Ok(())
+    };
+    let given = given();
+    engine.edit(config, &folder, file)?;
+    engine.must(engine.compose(&["restart", "gateway"]))?;
+    given
+}
+
+fn replace(file: &Path, text: &str) -> Result<()> {
+    let new = file.with_extension("new");
+    files::put(&new, text.as_bytes(), 0o600)?;
+    std::os::unix::fs::chown(&new, Some(1000), Some(1000)).context("give the key to the house")?;
+    std::fs::rename(&new, file).context("rename the key into its place")
+}
