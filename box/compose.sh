@@ -50,6 +50,7 @@ hello() {
     echo "    docker compose run --rm claude \"What is in this folder?\""
     echo
     echo "or codex, or pi. A credential that is missing goes into box/secrets, as docs/compose.md says; nothing has to be restarted."
+    echo "Without one: docker compose run --rm gateway login anthropic (or openai). Something wrong? docs/troubleshooting.md"
 }
 
 demo() {
