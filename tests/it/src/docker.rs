@@ -1,6 +1,7 @@
 //! `compose.yaml` on a real engine: the demo, the three stock agents, what a box cannot reach, and what ends when.
 
 pub(crate) mod mistakes;
+pub(crate) mod devcontainer;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -84,6 +84,7 @@ fn main() -> ExitCode {
         attack::lost::CASES,
         docker::CASES,
         docker::mistakes::CASES,
+        docker::devcontainer::CASES,
         pages::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())
