@@ -33,6 +33,15 @@ impl Engine {
         built.as_ref().map(|()| engine).map_err(|fault| anyhow::anyhow!("{fault}"))
     }
 
+    /// The engine with the base of the images alone.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start, or the base cannot be had.
+    pub fn bare() -> Result<&'static Self> {
+        Self::raised().map_err(|fault| anyhow::anyhow!("{fault}"))
+    }
+
     /// Why there can be no engine on this machine, or nothing: the programs and root, and then whether one starts and a
     /// base for images can be had.
     #[must_use]

@@ -32,6 +32,14 @@ pub enum Need {
     Strace,
     /// The compiler, for what must not compile.
     Rustc,
+    /// A C compiler, and the static C library.
+    Compiler,
+    /// The C compiler of musl with its loader, and a static busybox.
+    Musl,
+    /// The root of a real Alpine, as an archive that `BOXGATE_TEST_ALPINE` names; no registry is asked for one.
+    Alpine,
+    /// The same of a real Ubuntu: `BOXGATE_TEST_UBUNTU`.
+    Ubuntu,
     /// Docker and docker-compose, and root to start an engine; the stand-in as a program, and all agents in npm's tree.
     Docker,
 }
@@ -57,6 +65,10 @@ impl Need {
             Self::Pip => program("pip3"),
             Self::Strace => program("strace"),
             Self::Rustc => program("rustc"),
+            Self::Compiler => program("cc"),
+            Self::Musl => program("musl-gcc").or_else(|| program("busybox")),
+            Self::Alpine => archive("BOXGATE_TEST_ALPINE", "an Alpine"),
+            Self::Ubuntu => archive("BOXGATE_TEST_UBUNTU", "an Ubuntu"),
             Self::Docker => Engine::missing(),
         }
     }
@@ -80,6 +92,11 @@ fn mounts() -> bool {
         tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         tried.status().is_ok_and(|status| status.success())
     })
+}
+
+fn archive(variable: &str, of: &str) -> Option<String> {
+    let named = std::env::var_os(variable).is_some_and(|path| std::path::Path::new(&path).is_file());
+    (!named).then(|| format!("{variable} names no archive of the root of {of}"))
 }
 
 fn program(name: &str) -> Option<String> {

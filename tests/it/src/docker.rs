@@ -2,6 +2,7 @@
 
 pub(crate) mod mistakes;
 pub(crate) mod devcontainer;
+pub(crate) mod images;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -232,6 +232,7 @@ fn job_control() -> Result<()> {
             Deed::See("typed\r\ntyped"),
             Deed::Type("\u{1a}"),
             Deed::See("Stopped"),
+            Deed::See("> "),
             Deed::Type("fg\n"),
             Deed::See("fg\r\n"),
             Deed::See("cat"),

@@ -86,6 +86,7 @@ fn main() -> ExitCode {
         docker::mistakes::CASES,
         docker::devcontainer::CASES,
         pages::CASES,
+        docker::images::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())
 }

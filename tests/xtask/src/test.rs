@@ -149,7 +149,7 @@ impl Sum {
 }
 
 /// Programs that tests need, and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 10] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("python3", "python3"),
     ("openssl", "openssl"),
     ("curl", "curl"),
@@ -160,6 +160,8 @@ const PACKAGES: [(&str, &str); 10] = [
     ("dockerd", "docker.io"),
     ("docker-compose", "docker-compose"),
     ("debootstrap", "debootstrap"),
+    ("musl-gcc", "musl-tools"),
+    ("busybox", "busybox-static"),
 ];
 
 #[cfg(test)]
