@@ -3,6 +3,7 @@
 //! It hardens itself as a launch does, and claims nothing: it can be asked beside a run.
 
 mod attack;
+mod stores;
 
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
@@ -40,6 +41,7 @@ pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
         layers_row(&layers),
         house_row(wanted),
         roots_row(),
+        stores_row(wanted),
         agents_row(wanted),
         workspace_row(),
     ];
@@ -109,6 +111,16 @@ fn roots_row() -> Row {
     match trust::image_roots() {
         Some(path) => row(true, "roots", path),
         None => row(true, "roots", "the image has none: clients will trust the house's certificate alone"),
+    }
+}
+
+/// No fault: a run starts, and most images have none.
+fn stores_row(wanted: &WantedDoctor) -> Row {
+    let variable = |name| wanted.variables.get(name);
+    let unreached = stores::unreached(variable("PATH"), variable("HOME"), variable("JAVA_HOME"));
+    match unreached.is_empty() {
+        true => row(true, "stores", "none that the variables do not reach"),
+        false => row(true, "stores", &format!("NOT REACHED: {}", unreached.join("; "))),
     }
 }
 
