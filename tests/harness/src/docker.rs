@@ -1,8 +1,12 @@
 //! An engine of the tests' own, a copy of the house for `compose.yaml`, and images from what was built before.
 //!
 //! The engine shares nothing with one that the machine may have: no default bridge, no firewall rule, a folder of its own.
-//! It ends with the tests, and its folder is removed.
+//! It ends with the tests, and its folder is removed. There is one of each generation, side by side.
 
+mod generation;
+mod newer;
+
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -14,22 +18,36 @@ use crate::process::{self, Ran, Running};
 use crate::tools::Tools;
 use crate::waits::until;
 
+pub use generation::Generation;
+
 /// A running engine, and a project folder with `compose.yaml` whose images are built.
 pub struct Engine {
+    generation: Generation,
     folder: PathBuf,
+    /// Where its programs are looked for.
+    path: OsString,
 }
 
 impl Engine {
-    /// The engine of this process with its images, which are built at the first call.
+    /// The engine of the machine's own packages with its images, which are built at the first call.
     ///
     /// # Errors
     ///
     /// When it does not start, or an image cannot be built.
     pub fn get() -> Result<&'static Self> {
-        static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-        let engine = Self::raised().map_err(|fault| anyhow::anyhow!("{fault}"))?;
+        Self::of(Generation::Old)
+    }
+
+    /// The engine of this generation with its images, which are built at the first call.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start, or an image cannot be built.
+    pub fn of(generation: Generation) -> Result<&'static Self> {
+        static BUILT: [OnceLock<Result<(), String>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let engine = Self::raised(generation).map_err(|fault| anyhow::anyhow!("{fault}"))?;
         let build = || engine.copy_project().and_then(|()| engine.images()).map_err(|fault| format!("{fault:#}"));
-        let built = BUILT.get_or_init(build);
+        let built = BUILT[generation as usize].get_or_init(build);
         built.as_ref().map(|()| engine).map_err(|fault| anyhow::anyhow!("{fault}"))
     }
 
@@ -39,28 +57,30 @@ impl Engine {
     ///
     /// When it does not start, or the base cannot be had.
     pub fn bare() -> Result<&'static Self> {
-        Self::raised().map_err(|fault| anyhow::anyhow!("{fault}"))
+        Self::raised(Generation::Old).map_err(|fault| anyhow::anyhow!("{fault}"))
     }
 
-    /// Why there can be no engine on this machine, or nothing: the programs and root, and then whether one starts and a
-    /// base for images can be had.
+    /// Why there can be no engine of this generation on this machine, or nothing: the programs and root, and then
+    /// whether one starts and a base for images can be had.
     #[must_use]
-    pub fn missing() -> Option<String> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-        let absent = PROGRAMS.iter().find(|name| !found(name));
-        match absent {
-            Some(name) => Some(format!("{name} is not installed")),
-            None if !nix::unistd::Uid::effective().is_root() => Some("an engine needs root".to_owned()),
-            None => Self::raised().err().map(|fault| format!("no engine runs here: {fault}")),
+    pub fn missing(generation: Generation) -> Option<String> {
+        if !nix::unistd::Uid::effective().is_root() {
+            return Some("an engine needs root".to_owned());
         }
+        let lacking = generation.lacks().or_else(|| Self::raised(generation).err().map(str::to_owned));
+        lacking.map(|fault| format!("no {generation} engine runs here: {fault}"))
     }
 
     /// The engine alone, started at the first call.
-    fn raised() -> Result<&'static Self, &'static str> {
-        static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
-        let engine = ENGINE.get_or_init(|| Self::start().map_err(|fault| format!("{fault:#}")));
-        engine.as_ref().map_err(String::as_str)
+    fn raised(generation: Generation) -> Result<&'static Self, &'static str> {
+        static ENGINES: [OnceLock<Result<Engine, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let start = || Self::start(generation).map_err(|fault| format!("{fault:#}"));
+        ENGINES[generation as usize].get_or_init(start).as_ref().map_err(String::as_str)
+    }
+
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// Where `compose.yaml` and its folders are.
@@ -69,11 +89,12 @@ impl Engine {
         self.folder.join("project")
     }
 
-    /// `docker-compose` in the project.
+    /// `docker-compose` or `docker compose`, in the project.
     #[must_use]
     pub fn compose(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("docker-compose");
-        command.args(arguments).current_dir(self.project());
+        let [program, before @ ..] = self.generation.compose() else { unreachable!("a program has a name") };
+        let mut command = Command::new(program);
+        command.args(before).args(arguments).current_dir(self.project());
         self.of_this_engine(command)
     }
 
@@ -104,7 +125,9 @@ impl Engine {
     }
 
     fn of_this_engine(&self, mut command: Command) -> Command {
-        command.env("DOCKER_HOST", self.host()).env("DOCKER_BUILDKIT", "0").env("COMPOSE_PROJECT_NAME", "house");
+        command.env("PATH", &self.path).env("DOCKER_CONFIG", self.folder.join("config"));
+        command.env("DOCKER_HOST", self.host()).env("DOCKER_BUILDKIT", self.generation.buildkit());
+        command.env("COMPOSE_PROJECT_NAME", "house");
         command.env("RUST_IMAGE", "programs:here").env("NODE_IMAGE", "agents:here").env("BASE_IMAGE", "base:here");
         command.env("BOX_TOOLS", "");
         command
@@ -114,9 +137,14 @@ impl Engine {
         format!("unix://{}/docker.sock", self.folder.display())
     }
 
-    fn start() -> Result<Self> {
+    fn start(generation: Generation) -> Result<Self> {
+        let programs = generation.programs()?;
         let folder = tempfile::Builder::new().prefix("boxgate-docker-").tempdir().context("make a folder")?.keep();
-        let engine = Self { folder };
+        std::fs::create_dir(folder.join("config")).context("make a folder")?;
+        if let Some(plugins) = &programs.plugins {
+            std::os::unix::fs::symlink(plugins, folder.join("config/cli-plugins")).context("link the plugins")?;
+        }
+        let engine = Self { generation, folder, path: programs.path };
         engine.serve()?;
         let answers = || engine.docker(&["version"]).stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
         until("the engine", Duration::from_secs(60), || answers().filter(|status| status.success()))
@@ -147,7 +175,11 @@ impl Engine {
     /// A shell holds the engine: told that these tests are gone, it ends the engine by its id and removes the folder.
     fn serve(&self) -> Result<()> {
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "TERM", "sh", "-c", HOLD, "sh"]).arg(&self.folder);
+        command
+            .args(["--pdeathsig", "TERM", "sh", "-c", HOLD, "sh"])
+            .arg(&self.folder)
+            .args([self.generation.pool(), self.generation.bridge()]);
+        command.env("PATH", &self.path);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let (tell, told) = std::sync::mpsc::channel();
         // The kernel tells the shell when the thread that started it ends, so that one never does.
@@ -206,14 +238,21 @@ impl Engine {
     }
 }
 
-const PROGRAMS: [&str; 6] = ["dockerd", "docker", "docker-compose", "debootstrap", "setpriv", "tar"];
 const HOLD: &str = r#"
+bridge=none
+if [ "$3" = own ]; then
+    bridge=boxgate$(($$ % 100000))
+    ip link add "$bridge" type bridge
+    ip address add "172.31.$(($$ % 256)).1/24" dev "$bridge"
+    ip link set "$bridge" up
+fi
 dockerd --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/dockerd.pid" --host "unix://$1/docker.sock" \
-    --bridge none --iptables=false --ip-forward=false --default-address-pool base=172.29.0.0/16,size=24 \
+    --bridge "$bridge" --iptables=false --ip-forward=false --default-address-pool "base=$2,size=24" \
     > "$1/dockerd.log" 2>&1 &
 engine=$!
 trap 'kill "$engine"' TERM INT
 wait "$engine" || wait "$engine" || true
+test "$bridge" = none || ip link delete "$bridge"
 rm -rf --one-file-system "$1"
 "#;
 const DEBOOTSTRAP: &str = r#"

@@ -26,7 +26,7 @@ pub use bare::Bare;
 pub use boxes::BoxRun;
 pub use case::{Case, case, made};
 pub use claim::Claimed;
-pub use docker::Engine;
+pub use docker::{Engine, Generation};
 pub use door::Tunnel;
 pub use house::{House, HouseBuilder};
 pub use needs::Need;

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::docker::Engine;
+use crate::docker::{Engine, Generation};
 use crate::tools::Tools;
 
 /// A need. Each is looked at once.
@@ -42,6 +42,8 @@ pub enum Need {
     Ubuntu,
     /// Docker and docker-compose, and root to start an engine; the stand-in as a program, and all agents in npm's tree.
     Docker,
+    /// As `Docker`, of the newer generation: Compose 2 and `BuildKit`, fetched from Debian's archive.
+    NewDocker,
 }
 
 impl Need {
@@ -69,7 +71,8 @@ impl Need {
             Self::Musl => program("musl-gcc").or_else(|| program("busybox")),
             Self::Alpine => archive("BOXGATE_TEST_ALPINE", "an Alpine"),
             Self::Ubuntu => archive("BOXGATE_TEST_UBUNTU", "an Ubuntu"),
-            Self::Docker => Engine::missing(),
+            Self::Docker => Engine::missing(Generation::Old),
+            Self::NewDocker => Engine::missing(Generation::New),
         }
     }
 }

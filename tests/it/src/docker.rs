@@ -3,6 +3,7 @@
 pub(crate) mod mistakes;
 pub(crate) mod devcontainer;
 pub(crate) mod images;
+pub(crate) mod engines;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,22 +11,26 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use harness::{Case, Engine, Need, Running, case, files, until};
+use harness::{Case, Engine, Generation, Need, Running, case, files, until};
 use standin::{Options, Real, StandIn};
 
 const NEEDS: &[Need] = &[Need::Docker, Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi];
 
 pub(crate) const CASES: &[Case] = &[
-    case("docker::the_demo_takes_all_three_agents_the_whole_way", demo).needs(NEEDS).alone(),
-    case("docker::a_missing_secret_stops_no_house_and_each_mistake_names_its_fix", mistakes).needs(NEEDS).alone(),
-    case("docker::the_stock_agents_run_governed_by_compose", governed).needs(NEEDS).alone(),
-    case("docker::nothing_in_a_box_reaches_further_than_its_door", reach).needs(NEEDS).alone(),
-    case("docker::a_run_outlives_a_restart_of_the_gateway_and_stops_when_told", stop).needs(NEEDS).alone(),
+    case("docker::the_demo_takes_all_three_agents_the_whole_way", || demo(Generation::Old)).needs(NEEDS).alone(),
+    case("docker::a_missing_secret_stops_no_house_and_each_mistake_names_its_fix", || mistakes(Generation::Old))
+        .needs(NEEDS)
+        .alone(),
+    case("docker::the_stock_agents_run_governed_by_compose", || governed(Generation::Old)).needs(NEEDS).alone(),
+    case("docker::nothing_in_a_box_reaches_further_than_its_door", || reach(Generation::Old)).needs(NEEDS).alone(),
+    case("docker::a_run_outlives_a_restart_of_the_gateway_and_stops_when_told", || stop(Generation::Old))
+        .needs(NEEDS)
+        .alone(),
 ];
 
 /// No container of the demo has a network, and none gives away what is made up as the real secret.
-fn demo() -> Result<()> {
-    let engine = Engine::get()?;
+fn demo(generation: Generation) -> Result<()> {
+    let engine = Engine::of(generation)?;
     let told = engine.must(engine.compose(&["--profile", "demo", "run", "--rm", "-T", "demo"]))?.text();
     for agent in ["claude", "codex", "pi"] {
         let (_, notes) = told.split_once(&format!("--- {agent}.txt")).with_context(|| format!("no notes: {told}"))?;
@@ -40,8 +45,8 @@ fn demo() -> Result<()> {
     Ok(())
 }
 
-fn mistakes() -> Result<()> {
-    let house = House::open()?;
+fn mistakes(generation: Generation) -> Result<()> {
+    let house = House::of(generation)?;
     let hello = house.engine.must(house.engine.compose(&["logs", "--no-color", "hello"]))?.text();
     ensure!(hello.contains("docker compose run --rm claude"), "hello says no next command: {hello}");
     ensure!(hello.contains("house sha256:"), "hello says no fingerprint: {hello}");
@@ -68,8 +73,8 @@ fn mistakes() -> Result<()> {
     Ok(())
 }
 
-fn governed() -> Result<()> {
-    let house = House::open()?;
+fn governed(generation: Generation) -> Result<()> {
+    let house = House::of(generation)?;
     for agent in ["claude", "codex", "pi"] {
         house.standin.forget();
         let prompt = "<<sh:printf '%s' \"$(id -u)\" > made-by-the-agent>><<text:governed>>";
@@ -88,8 +93,8 @@ fn governed() -> Result<()> {
 }
 
 /// From the shell of a governed agent. Each line is what must not succeed.
-fn reach() -> Result<()> {
-    let house = House::open()?;
+fn reach(generation: Generation) -> Result<()> {
+    let house = House::of(generation)?;
     let gate = house.address.ip();
     let tries = [
         format!("exec 3<>/dev/tcp/{gate}/{}", house.address.port()),
@@ -129,8 +134,8 @@ fn reach() -> Result<()> {
     Ok(())
 }
 
-fn stop() -> Result<()> {
-    let house = House::open()?;
+fn stop(generation: Generation) -> Result<()> {
+    let house = House::of(generation)?;
     let engine = house.engine;
     // The gateway comes back while the agent's own tool runs: the same run goes on to its good end.
     house.standin.forget();
@@ -168,15 +173,21 @@ struct House {
 }
 
 impl House {
-    /// Opened once; every case finds it open.
+    /// That of the machine's own engine.
     fn open() -> Result<&'static Self> {
-        static HOUSE: OnceLock<Result<House, String>> = OnceLock::new();
-        let house = HOUSE.get_or_init(|| Self::build().map_err(|fault| format!("{fault:#}")));
+        Self::of(Generation::Old)
+    }
+
+    /// Opened once; every case finds it open.
+    fn of(generation: Generation) -> Result<&'static Self> {
+        static HOUSES: [OnceLock<Result<House, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let build = || Self::build(generation).map_err(|fault| format!("{fault:#}"));
+        let house = HOUSES[generation as usize].get_or_init(build);
         house.as_ref().map_err(|fault| anyhow::anyhow!("{fault}"))
     }
 
-    fn build() -> Result<Self> {
-        let engine = Engine::get()?;
+    fn build(generation: Generation) -> Result<Self> {
+        let engine = Engine::of(generation)?;
         // Of the gateway alone: 1.29 waits for ever for the end of what it was told not to start.
         engine.must(engine.compose(&["up", "--no-start", "--no-deps", "gateway"]))?;
         let format = "{{(index .IPAM.Config 0).Gateway}}";

@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         docker::CASES,
         docker::mistakes::CASES,
         docker::devcontainer::CASES,
+        docker::engines::CASES,
         pages::CASES,
         docker::images::CASES,
     ];
