@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, PROXY_AUTHENTICATE, UPGRADE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use hyper::ext::ReasonPhrase;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -24,6 +25,9 @@ pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Byt
         None => (truth, plain(refusal).to_string()),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
+    if let Some(phrase) = phrase(refusal.reason()).filter(|_| model.is_none()) {
+        response.extensions_mut().insert(phrase);
+    }
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -45,6 +49,12 @@ pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Byt
         _ => {}
     }
     response
+}
+
+/// Many clients show the status line and never the body: wget, pip, urllib, `raise_for_status` of requests.
+fn phrase(reason: Reason) -> Option<ReasonPhrase> {
+    let usual = reason.status().canonical_reason().unwrap_or("Refused");
+    ReasonPhrase::try_from(format!("{usual} by boxgate ({})", reason.code()).into_bytes()).ok()
 }
 
 fn plain(refusal: &Refusal) -> Value {
@@ -110,6 +120,9 @@ mod tests {
             let refusal = Refusal::new(reason, "outside \"quoted\"", "inside").with_grant("a \"grant\"");
             let elsewhere = response(&refusal, None);
             assert_eq!(elsewhere.status(), reason.status());
+            let line = elsewhere.extensions().get::<hyper::ext::ReasonPhrase>().expect("a phrase of its own");
+            let said = String::from_utf8_lossy(line.as_bytes()).into_owned();
+            assert!(said.ends_with(&format!(" by boxgate ({})", reason.code())), "{said}");
             for provider in Provider::ALL {
                 let model = response(&refusal, Some(provider));
                 let told = if reason.is_final() { http::StatusCode::BAD_REQUEST } else { reason.status() };
