@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use self::names::{BUNDLE, NO_PROXY, PROXY, is_kept_in_isolation, is_scrubbed};
+pub(crate) use self::names::WGETRC_FILE;
+use self::names::{BUNDLE, NO_PROXY, PROXY, WGETRC, is_kept_in_isolation, is_scrubbed};
 pub(crate) use self::names::{is_credential, is_own, is_reserved, is_told, names_provider};
 
 /// Variables by name.
@@ -100,6 +101,7 @@ pub(crate) fn build(given: &Variables, extra: &Variables, around: &Surroundings<
     for name in BUNDLE {
         built.set(name, around.bundle);
     }
+    built.set(WGETRC, around.bundle.with_file_name(WGETRC_FILE));
     append_git_setting(&mut built, "http.proxyAuthMethod", "basic");
     built.set("BOXGATE_RUN", around.run);
     built.set("BOXGATE_SESSION_DIR", around.session);
@@ -177,6 +179,7 @@ mod tests {
         for name in BUNDLE {
             assert_eq!(built.get(name).expect(name), "/s/bundle.pem");
         }
+        assert_eq!(built.get("WGETRC").expect("set"), "/s/wgetrc");
         assert_eq!(built.get("NODE_EXTRA_CA_CERTS").expect("set"), "/s/ca.pem");
     }
 

@@ -66,8 +66,13 @@ pub(super) const BUNDLE: [&str; 9] = [
     "CARGO_HTTP_CAINFO",
     "AWS_CA_BUNDLE",
 ];
+/// wget has no variable for roots, but one for the file of settings that is read in place of the user's own.
+pub(super) const WGETRC: &str = "WGETRC";
+/// Beside the bundle.
+pub(crate) const WGETRC_FILE: &str = "wgetrc";
 /// Set otherwise, or only removed because they would turn trust or the proxy off.
-const TRUST: [&str; 11] = [
+const TRUST: [&str; 12] = [
+    WGETRC,
     "NODE_EXTRA_CA_CERTS",
     "NODE_USE_ENV_PROXY",
     "NODE_TLS_REJECT_UNAUTHORIZED",

@@ -4,6 +4,7 @@ mod ask;
 mod node;
 mod catalog;
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use box_spec::Agent;
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 use super::claim::Claimed;
 use crate::agent::{self, Content, Place, Plan, PlanFault, PlannedFile, Standing, Task};
+use crate::environment::WGETRC_FILE;
 use crate::exit;
 use crate::files::{FileFault, Folder, Held, Hold};
 use crate::find::{self, FindFault, Found};
@@ -208,6 +210,10 @@ fn write_trust(session: &Folder, ca_pem: &str) -> Result<(PathBuf, PathBuf), Fil
         ca_pem.to_owned()
     });
     let bundle = folder.write("bundle.pem", bundle.as_bytes())?;
+    let mut settings = b"ca_certificate = ".to_vec();
+    settings.extend_from_slice(bundle.as_os_str().as_bytes());
+    settings.push(b'\n');
+    folder.write(WGETRC_FILE, &settings)?;
     Ok((ca, bundle))
 }
 
