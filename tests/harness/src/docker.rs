@@ -5,6 +5,7 @@
 
 mod generation;
 mod newer;
+mod base;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -149,7 +150,7 @@ impl Engine {
         let answers = || engine.docker(&["version"]).stdout(Stdio::null()).stderr(Stdio::null()).status().ok();
         until("the engine", Duration::from_secs(60), || answers().filter(|status| status.success()))
             .with_context(|| engine.last_words())?;
-        engine.base()?;
+        engine.release("bookworm", &[], "base:here")?;
         Ok(engine)
     }
 
@@ -158,18 +159,6 @@ impl Engine {
         let log = std::fs::read_to_string(self.folder.join("dockerd.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().rev().take(3).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("; ")
-    }
-
-    /// A base by debootstrap, kept for the next time.
-    fn base(&self) -> Result<()> {
-        let base = Tools::target()?.join("docker-base.tar");
-        if !base.is_file() {
-            let mut make = Command::new("sh");
-            make.args(["-euc", DEBOOTSTRAP, "sh"]).arg(self.folder.join("root")).arg(&base);
-            self.must(make).context("make a base image by debootstrap")?;
-        }
-        let base = base.to_str().context("a path in UTF-8")?;
-        self.must(self.docker(&["import", base, "base:here"])).map(drop)
     }
 
     /// A shell holds the engine: told that these tests are gone, it ends the engine by its id and removes the folder.
@@ -254,11 +243,6 @@ trap 'kill "$engine"' TERM INT
 wait "$engine" || wait "$engine" || true
 test "$bridge" = none || ip link delete "$bridge"
 rm -rf --one-file-system "$1"
-"#;
-const DEBOOTSTRAP: &str = r#"
-debootstrap --variant=minbase bookworm "$1"
-tar -C "$1" -cf "$2.new" . && mv "$2.new" "$2"
-rm -rf "$1"
 "#;
 /// In place of a compiler and of npm stand scripts that hand out what is there.
 const STAGE: &str = r#"

@@ -44,6 +44,8 @@ pub enum Need {
     Docker,
     /// As `Docker`, of the newer generation: Compose 2 and `BuildKit`, fetched from Debian's archive.
     NewDocker,
+    /// An engine of the machine's own, and an image of this release of Debian with the clients that people use.
+    Clients(&'static str),
 }
 
 impl Need {
@@ -73,6 +75,8 @@ impl Need {
             Self::Ubuntu => archive("BOXGATE_TEST_UBUNTU", "an Ubuntu"),
             Self::Docker => Engine::missing(Generation::Old),
             Self::NewDocker => Engine::missing(Generation::New),
+            Self::Clients(release) => Engine::missing(Generation::Old)
+                .or_else(|| Engine::with_clients(release).err().map(|fault| format!("{fault:#}"))),
         }
     }
 }

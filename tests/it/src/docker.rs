@@ -4,6 +4,7 @@ pub(crate) mod mistakes;
 pub(crate) mod devcontainer;
 pub(crate) mod images;
 pub(crate) mod engines;
+pub(crate) mod clients;
 
 use std::net::SocketAddr;
 use std::path::Path;

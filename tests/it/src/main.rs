@@ -86,6 +86,7 @@ fn main() -> ExitCode {
         docker::mistakes::CASES,
         docker::devcontainer::CASES,
         docker::engines::CASES,
+        docker::clients::CASES,
         pages::CASES,
         docker::images::CASES,
     ];
