@@ -24,7 +24,7 @@ pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
         say::line(&format!("prepare this process: {fault}"));
         return exit::OWN_FAULT;
     }
-    let (network, open) = lock::look();
+    let (network, open) = lock::look(wanted.over_network);
     let (layers, scope) = match harden::harden(&LeftOut::default()) {
         Ok(hardened) => hardened,
         Err(fault) => {
@@ -37,7 +37,7 @@ pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
     }
     let rows = [
         row(true, "box", &box_of(&facts::look(&network))),
-        network_row(&network, open.as_ref()),
+        network_row(wanted, &network, open.as_ref()),
         layers_row(&layers),
         house_row(wanted),
         roots_row(),
@@ -67,15 +67,18 @@ fn box_of(facts: &BoxFacts) -> String {
     format!("{image}, kernel {}, uid {}, {init}, {root}, capabilities {}", facts.kernel, geteuid(), facts.capabilities)
 }
 
-fn network_row(network: &Network, open: Option<&lock::Open>) -> Row {
+fn network_row(wanted: &WantedDoctor, network: &Network, open: Option<&lock::Open>) -> Row {
     match open {
-        None => row(true, "network", "loopback alone"),
+        None => match network.interfaces.first() {
+            Some(name) => row(true, "network", &format!("loopback, and {name} as far as {}", wanted.door.name())),
+            None => row(true, "network", "loopback alone"),
+        },
         Some(open) => {
             let mut said = format!("not locked: {}", say::chain(open));
             if network.interfaces.len() > 1 {
                 let _cannot_fail = write!(said, " (of {})", network.interfaces.join(", "));
             }
-            said.push_str("; give the box none (network_mode: none), or let boxd make the box (--isolate)");
+            let _cannot_fail = write!(said, "; {}", lock::fix(wanted.over_network.is_some()));
             row(false, "network", &said)
         }
     }

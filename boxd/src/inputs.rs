@@ -1,8 +1,11 @@
 //! What the caller wants, from arguments and environment: read once, checked, and not looked at again.
 
+mod door;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -10,10 +13,12 @@ use box_spec::{Agent, Fingerprint};
 use shim::Door;
 use thiserror::Error;
 
+use self::door::{DoorInputs, pinned};
 use crate::cli::{DoctorArguments, ExecArguments, Output, RunArguments};
 use crate::environment::{self, Variables};
 use crate::harden::{LeftOut, LeftOutFault};
 use crate::isolate::Inside;
+use crate::network_door::{NetworkDoor, NetworkDoorFault};
 use crate::{agent, sys};
 
 /// What is to be done.
@@ -36,6 +41,10 @@ pub(crate) struct Wanted {
     pub(crate) agent_arguments: Vec<String>,
     pub(crate) output: Output,
     pub(crate) door: Door,
+    /// What a TCP door takes besides; `None` at a unix door.
+    pub(crate) network_door: Option<NetworkDoor>,
+    /// The box has an interface, and this is the one address that it may reach.
+    pub(crate) over_network: Option<SocketAddr>,
     pub(crate) session: PathBuf,
     /// Where the agent works; `None` where that is not known.
     pub(crate) workspace: Option<PathBuf>,
@@ -63,6 +72,7 @@ pub(crate) struct WantedVersion {
 pub(crate) struct WantedDoctor {
     pub(crate) attack: bool,
     pub(crate) door: Door,
+    pub(crate) over_network: Option<SocketAddr>,
     pub(crate) house: Option<Fingerprint>,
     pub(crate) agent_path: Vec<PathBuf>,
     pub(crate) variables: Variables,
@@ -96,7 +106,7 @@ pub(crate) enum InputFault {
     #[error("read prompt {path}")]
     PromptFile { path: String, source: std::io::Error },
     #[error(
-        "the variable {0} is not known: boxd reads BOXGATE_AGENT, BOXGATE_AGENT_PATH, BOXGATE_DOOR, BOXGATE_HOUSE, BOXGATE_SESSION and BOXGATE_SYSTEM"
+        "the variable {0} is not known: boxd reads BOXGATE_AGENT, BOXGATE_AGENT_PATH, BOXGATE_DOOR, BOXGATE_HOUSE, BOXGATE_HOUSE_FILE, BOXGATE_KEY_FILE, BOXGATE_SESSION and BOXGATE_SYSTEM"
     )]
     UnknownVariable(String),
     #[error("the variable {0} is reserved: the launch sets it")]
@@ -107,6 +117,8 @@ pub(crate) enum InputFault {
     NotAVariable,
     #[error("BOXGATE_HOUSE: {0}")]
     House(box_spec::NameFault),
+    #[error(transparent)]
+    NetworkDoor(#[from] NetworkDoorFault),
     #[error("{what} must be an absolute path")]
     Relative { what: &'static str },
     #[error("the path of the session must be UTF-8: it is written into the agents' own files")]
@@ -142,7 +154,7 @@ impl Inputs {
             agent::check_arguments(agent, &arguments.agent_arguments, system.is_some())?;
         }
         let output = arguments.output.unwrap_or_else(default_output);
-        let door = arguments.door.clone().or(own.door).unwrap_or_else(|| PathBuf::from(DOOR));
+        let at = DoorInputs::new(arguments.door.clone().or(own.door), own.key_file.as_deref(), own.house.as_ref())?;
         let session = session_of(arguments.session.clone().or(own.session), &variables)?;
         let extra = extra_variables(&arguments.env)?;
         Ok(Self::Run(Box::new(Wanted {
@@ -151,7 +163,9 @@ impl Inputs {
             prompt: prompt_of(&arguments)?,
             system,
             output,
-            door: Door::at(absolute(door, "--door")?),
+            door: at.door,
+            over_network: at.network_door.as_ref().map(|door| door.address),
+            network_door: at.network_door,
             session: absolute(session, "--session")?,
             workspace: std::env::current_dir().ok(),
             house: own.house,
@@ -169,17 +183,18 @@ impl WantedDoctor {
     pub(crate) fn new(arguments: DoctorArguments, given: BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
         let DoctorArguments { attack, door } = arguments;
         let mut given = given;
-        let OwnVariables { agent: _, system: _, door: named, session: _, house, agent_path } =
+        let OwnVariables { agent: _, system: _, door: named, session: _, house, key_file, agent_path } =
             OwnVariables::take(&mut given)?;
-        let door = door.or(named).unwrap_or_else(|| PathBuf::from(DOOR));
-        let door = Door::at(absolute(door, "--door")?);
-        Ok(Self { attack, door, house, agent_path, variables: environment::scrub(given) })
+        let DoorInputs { door, network_door } = DoorInputs::new(door.or(named), key_file.as_deref(), house.as_ref())?;
+        let over_network = network_door.map(|door| door.address);
+        Ok(Self { attack, door, over_network, house, agent_path, variables: environment::scrub(given) })
     }
 
     /// Into the box that boxd has made.
     pub(crate) fn move_in(&mut self, inside: Inside) {
         self.variables.keep_for_isolation();
         self.door = inside.door;
+        self.over_network = None;
     }
 }
 
@@ -194,7 +209,7 @@ impl Wanted {
         let own = OwnVariables::take(&mut given)?;
         let agent = agent.as_deref().map(str::parse::<Agent>).transpose()?.or(own.agent);
         let variables = environment::scrub(given);
-        let door = door.or(own.door).unwrap_or_else(|| PathBuf::from(DOOR));
+        let at = DoorInputs::new(door.or(own.door), own.key_file.as_deref(), own.house.as_ref())?;
         let session = session_of(session.or(own.session), &variables)?;
         Ok(Self {
             agent,
@@ -204,7 +219,9 @@ impl Wanted {
             agent_arguments: Vec::new(),
             // What the command prints goes to the caller, and not through boxd.
             output: Output::Native,
-            door: Door::at(absolute(door, "--door")?),
+            door: at.door,
+            over_network: at.network_door.as_ref().map(|door| door.address),
+            network_door: at.network_door,
             session: absolute(session, "--session")?,
             workspace: std::env::current_dir().ok(),
             house: own.house,
@@ -223,6 +240,8 @@ impl Wanted {
         self.variables.set("PWD", &workspace);
         self.variables.set("TMPDIR", "/tmp");
         self.door = door;
+        // The box has no interface of its own, whatever the outer boxd has.
+        self.over_network = None;
         self.session = session;
         self.workspace = Some(workspace);
     }
@@ -236,6 +255,7 @@ struct OwnVariables {
     door: Option<PathBuf>,
     session: Option<PathBuf>,
     house: Option<Fingerprint>,
+    key_file: Option<PathBuf>,
     agent_path: Vec<PathBuf>,
 }
 
@@ -243,6 +263,7 @@ impl OwnVariables {
     /// Takes them out of `given`. One that is set but empty counts as not set, as compose files write it.
     fn take(given: &mut BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
         let mut own = Self::default();
+        let mut house_file = None;
         let names: Vec<OsString> = given.keys().filter(|name| environment::is_own(name)).cloned().collect();
         for name in names {
             let value = given.remove(&name).filter(|value| !value.is_empty());
@@ -257,6 +278,8 @@ impl OwnVariables {
                 ("BOXGATE_HOUSE", Some(value)) => {
                     own.house = Some(value.to_string_lossy().parse().map_err(InputFault::House)?);
                 }
+                ("BOXGATE_HOUSE_FILE", value) => house_file = value.map(PathBuf::from),
+                ("BOXGATE_KEY_FILE", value) => own.key_file = value.map(PathBuf::from),
                 ("BOXGATE_AGENT_PATH", Some(value)) => own.agent_path = std::env::split_paths(&value).collect(),
                 ("BOXGATE_AGENT" | "BOXGATE_HOUSE" | "BOXGATE_AGENT_PATH", None) => {}
                 // Of the run that this process is part of.
@@ -264,6 +287,7 @@ impl OwnVariables {
                 _ => return Err(InputFault::UnknownVariable(shown)),
             }
         }
+        own.house = pinned(own.house, house_file)?;
         match own.agent_path.iter().all(|path| path.is_absolute()) {
             true => Ok(own),
             false => Err(InputFault::Relative { what: "BOXGATE_AGENT_PATH" }),

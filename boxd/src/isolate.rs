@@ -102,7 +102,7 @@ fn inner(plan: &Plan, taken: Option<Trees>, line: DoorLine, signals: Signals) ->
     signals.restore()?;
     inside::settle(plan, taken, &line)?;
     Ok(Inside {
-        door: line.into_door(&plan.door()),
+        door: line.into_door(&plan.door),
         session: PathBuf::from(plan::SESSION),
         workspace: PathBuf::from(plan::WORKSPACE),
     })

@@ -69,12 +69,13 @@ fn prepare(wanted: &Wanted, inherited: sys::Inherited) -> Result<(Before, sys::I
     if let Some(fault) = workspace::unwritable() {
         say::line(&format!("WARNING: the workspace {fault}."));
     }
-    let (network, open) = lock::look();
+    let (network, open) = lock::look(wanted.over_network);
     if let Some(open) = &open {
         let open = say::chain(open);
         if !wanted.unsafe_open_network {
             return Err(format!(
-                "the box is not locked: {open}. Let boxd make the box (boxd --isolate … run …), give yours no network but loopback (network_mode: none), or pass --unsafe-open-network"
+                "the box is not locked: {open}. {}, or pass --unsafe-open-network",
+                lock::fix(wanted.over_network.is_some())
             ));
         }
         say::line(&format!(

@@ -1,6 +1,10 @@
-//! Whether the box is locked: no interface but loopback is up, and no route leads anywhere else.
+//! Whether the box is locked: no interface but loopback is up, and no route leads anywhere else. Where the door is an
+//! address, one interface may be up, and it may lead to the house alone.
+
+mod narrow;
 
 use std::io;
+use std::net::SocketAddr;
 
 use thiserror::Error;
 
@@ -13,6 +17,16 @@ pub(crate) enum Open {
     Interface(String),
     #[error("there is a route through {0}")]
     Route(String),
+    #[error("more than one interface is up: {0}")]
+    Interfaces(String),
+    #[error("a route through {0} leads further than the house")]
+    Further(String),
+    #[error("something answers as the next hop of a route through {interface}, {hop}")]
+    NextHop { interface: String, hop: std::net::Ipv4Addr },
+    #[error("the name server {0} answers: names, and what is written into them, leave the box")]
+    NameServer(std::net::IpAddr),
+    #[error("look at the network")]
+    Unknown(#[source] io::Error),
     #[error("read {path}")]
     Unreadable { path: &'static str, source: io::Error },
 }
@@ -26,15 +40,36 @@ pub(crate) struct Network {
     pub(crate) routes: Vec<String>,
 }
 
-/// Looks at the box's own network, and says why it is open.
-pub(crate) fn look() -> (Network, Option<Open>) {
+/// Looks at the box's own network, and says why it is open. `house` is the one address that it may reach.
+pub(crate) fn look(house: Option<SocketAddr>) -> (Network, Option<Open>) {
     match seen() {
-        Ok(network) => {
-            let open = network.open();
+        Ok((network, routes)) => {
+            let open = match house {
+                None => network.open(),
+                Some(house) => narrow::open(&network, &routes, house),
+            };
             (network, open)
         }
         Err(unreadable) => (Network::default(), Some(unreadable)),
     }
+}
+
+/// What to do about a box that is open.
+pub(crate) const fn fix(over_network: bool) -> &'static str {
+    match over_network {
+        false => {
+            "Let boxd make the box (boxd --isolate … run …), give yours no network but loopback (network_mode: none)"
+        }
+        true => {
+            "Give the box one network that only the house shares: in Docker internal, with inhibit_ipv4 and gateway_mode_ipv4 isolated, and dns 127.0.0.1 (compose.network.yaml), or let boxd make the box (boxd --isolate … run …)"
+        }
+    }
+}
+
+/// The kernel's tables of routes, as it writes them.
+struct Routes {
+    v4: String,
+    v6: String,
 }
 
 impl Network {
@@ -44,18 +79,18 @@ impl Network {
     }
 }
 
-fn seen() -> Result<Network, Open> {
+fn seen() -> Result<(Network, Routes), Open> {
     let up = |name: &&str| *name != LOOPBACK && sys::interface_is_up(name).unwrap_or(true);
     let interfaces = interfaces(&read(DEVICES)?).filter(up).map(ToOwned::to_owned).collect();
-    let routes = read(ROUTES)?;
-    let routes_6 = match read(ROUTES_6) {
+    let v4 = read(ROUTES)?;
+    let v6 = match read(ROUTES_6) {
         Err(Open::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => String::new(),
         other => other?,
     };
-    let all = route_interfaces(&routes).chain(route_6_interfaces(&routes_6));
+    let all = route_interfaces(&v4).chain(route_6_interfaces(&v6));
     let mut routes: Vec<String> = all.filter(|name| *name != LOOPBACK).map(ToOwned::to_owned).collect();
     routes.dedup();
-    Ok(Network { interfaces, routes })
+    Ok((Network { interfaces, routes }, Routes { v4, v6 }))
 }
 
 fn read(path: &'static str) -> Result<String, Open> {

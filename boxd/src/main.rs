@@ -12,6 +12,7 @@ mod environment;
 mod find;
 mod files;
 mod trust;
+mod network_door;
 mod lock;
 mod live;
 mod program;

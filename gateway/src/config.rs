@@ -8,15 +8,18 @@ mod reader;
 mod raw;
 pub mod duration;
 mod convert;
+mod doors;
 mod sending;
 mod secrets;
 mod grants;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use box_spec::{Agent, BoxId};
 
+use crate::box_key::BoxKey;
 use crate::dial::DialConfig;
 use crate::files;
 use crate::ledger::Settings;
@@ -48,8 +51,7 @@ pub struct Config {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BoxConfig {
     pub id: BoxId,
-    /// The unix socket that this box alone is given.
-    pub door: PathBuf,
+    pub door: DoorConfig,
     pub agent: Agent,
     /// How long a run may last; `None` for as long as it likes.
     pub ceiling: Option<Duration>,
@@ -57,6 +59,23 @@ pub struct BoxConfig {
     pub unsafe_open_network: bool,
     /// A run here may go without a layer of its hardening, for a reason that it gives.
     pub unsafe_unhardened: bool,
+}
+
+/// How a box reaches the house.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DoorConfig {
+    /// The unix socket that this box alone is given.
+    Socket(PathBuf),
+    Network(NetworkDoor),
+}
+
+/// A TCP door: an address of its own, and the key of the one box that may claim there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NetworkDoor {
+    pub listen: SocketAddr,
+    pub key: BoxKey,
+    /// Where the house writes its fingerprint at its start, for a box that pins it by a file.
+    pub house_file: Option<PathBuf>,
 }
 
 /// Where a house is: all that asking a running one takes. Paths are absolute.

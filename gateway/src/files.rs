@@ -31,6 +31,19 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     sync_folder(folder)
 }
 
+/// Writes a file that everybody may read, of mode 0644, whole or not at all.
+pub fn write_shown(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let folder = folder_of(path);
+    let temporary = folder.join(temporary_name(path));
+    let shown = || deed("show", &temporary, fs::set_permissions(&temporary, fs::Permissions::from_mode(SHOWN_FILE)));
+    let written = write_new(&temporary, bytes).and_then(|()| shown()).and_then(|()| rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    sync_folder(folder)
+}
+
 /// Replaces a file that somebody else uses too: like [`write_private`], but mode and owner stay. Where they cannot,
 /// nothing is changed.
 pub fn replace_alike(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
@@ -165,6 +178,7 @@ fn deed<T>(deed: &'static str, path: &Path, done: io::Result<T>) -> Result<T, Fi
 }
 
 const PRIVATE_FILE: u32 = 0o600;
+const SHOWN_FILE: u32 = 0o644;
 const PRIVATE_FOLDER: u32 = 0o700;
 const GROUP: u32 = 0o070;
 const ALL_MODES: u32 = 0o7777;

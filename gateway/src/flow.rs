@@ -23,13 +23,15 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
+use crate::box_key;
 use crate::house::{BoxHouse, House};
 use crate::ledger::Verdict;
 use crate::refusal::Told;
 
+use accept::Conn;
+use accept::door::DoorListener;
 use accept::exchange::FromBox;
 use accept::side::SideHandle;
-use accept::{Conn, DoorListener};
 use identify::{Caller, Knock};
 use intercept::Inside;
 use intercept::count::TunnelCount;
@@ -55,11 +57,12 @@ pub async fn door(house: Arc<House>, here: Arc<BoxHouse>, listener: DoorListener
 async fn connection(house: Arc<House>, here: Arc<BoxHouse>, conn: Conn) {
     let _held = house.drain.hold();
     let (stream, side) = accept::watched(conn.stream, &house.limits, true);
+    let challenge: Option<Arc<str>> = here.key.is_some().then(|| box_key::challenge().into());
     let service = service_fn(|request: Request<Incoming>| {
-        let (house, here, side) = (Arc::clone(&house), Arc::clone(&here), side.clone());
+        let (house, here, side, challenge) = (Arc::clone(&house), Arc::clone(&here), side.clone(), challenge.clone());
         async move {
             let exchange = side.begin(request.method());
-            let response = at_the_door(house, here, side, request).await;
+            let response = at_the_door(house, here, side, challenge.as_deref(), request).await;
             Ok::<_, Infallible>(exchange.answered(response))
         }
     });
@@ -74,11 +77,12 @@ async fn at_the_door(
     house: Arc<House>,
     here: Arc<BoxHouse>,
     side: SideHandle,
+    challenge: Option<&str>,
     request: Request<Incoming>,
 ) -> Response<Reply> {
     match identify::knock(&house.runs, &here.id, &request) {
-        Knock::Health => record::identity(&house, &here.id),
-        Knock::Claim => claim::begin(house, here, request).await.map(Reply::Said),
+        Knock::Health => record::identity(&house, &here.id, challenge),
+        Knock::Claim => claim::begin(house, here, challenge, request).await.map(Reply::Said),
         Knock::Nobody(told) => {
             house.runs.intruded(&here.id);
             record::refuse(&house.ledger, &here.id, None, &told)

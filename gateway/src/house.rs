@@ -8,12 +8,13 @@ use std::time::Duration;
 use box_spec::{Agent, BoxId, Fingerprint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::box_key::BoxKey;
 use crate::ca::{Ca, CaError};
-use crate::config::{BoxConfig, Config, Limits};
+use crate::config::{BoxConfig, Config, DoorConfig, Limits};
 use crate::dial::Dialer;
 use crate::drain::Drain;
 use crate::files::{self, FileError};
-use crate::flow::accept::{DoorFault, DoorListener};
+use crate::flow::accept::door::{DoorFault, DoorListener};
 use crate::flow::relay::Upstreams;
 use crate::ledger::tail::TailFault;
 use crate::ledger::{Ledger, LedgerError, count};
@@ -48,6 +49,10 @@ pub struct BoxHouse {
     pub id: BoxId,
     pub agent: Agent,
     pub ceiling: Option<Duration>,
+    /// The key of its TCP door; a unix door has none.
+    pub key: Option<BoxKey>,
+    /// Where its door is, for the operator.
+    pub door: String,
     /// This box may have a network of its own: what it sends there is neither judged nor recorded.
     pub unsafe_open_network: bool,
     /// A run here may go without a layer of its hardening.
@@ -73,6 +78,8 @@ pub enum HouseFault {
     Count(#[source] TailFault),
     #[error(transparent)]
     Runs(#[from] RecordFault),
+    #[error("write the fingerprint for a box; `house_file` lies in a folder that the gateway can write to")]
+    HouseFile(#[source] FileError),
     #[error(transparent)]
     Door(#[from] DoorFault),
 }
@@ -95,9 +102,10 @@ impl House {
         let ids: Vec<BoxId> = boxes.iter().map(|of| of.id.clone()).collect();
         let runs = Runs::open(&state, &ids)?;
         count_back(&runs, &ledger_file)?;
+        tell_fingerprint(&boxes, &ca.fingerprint())?;
         let mut doors = Vec::with_capacity(boxes.len());
         for of in &boxes {
-            doors.push(DoorListener::bind(&of.door)?);
+            doors.push(DoorListener::open(&of.door)?);
         }
         let drain = Drain::default();
         let (dialer, tls) = (Arc::new(Dialer::new(&dial)), Arc::new(tls::Upstreams::new(&ca)));
@@ -125,10 +133,16 @@ impl House {
 
 impl BoxHouse {
     fn new(config: BoxConfig, limits: &Limits) -> Self {
-        let BoxConfig { id, door: _, agent, ceiling, unsafe_open_network, unsafe_unhardened } = config;
+        let BoxConfig { id, door, agent, ceiling, unsafe_open_network, unsafe_unhardened } = config;
+        let (key, door) = match door {
+            DoorConfig::Socket(path) => (None, path.display().to_string()),
+            DoorConfig::Network(door) => (Some(door.key), door.listen.to_string()),
+        };
         Self {
             id,
             agent,
+            key,
+            door,
             ceiling,
             unsafe_open_network,
             unsafe_unhardened,
@@ -142,6 +156,18 @@ impl BoxHouse {
     pub fn request_place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.requests).try_acquire_owned().ok()
     }
+}
+
+/// A box that is reached over a network pins the house before it shows anything. Its file is there before its door opens.
+fn tell_fingerprint(boxes: &[BoxConfig], house: &Fingerprint) -> Result<(), HouseFault> {
+    for of in boxes {
+        if let DoorConfig::Network(door) = &of.door
+            && let Some(file) = &door.house_file
+        {
+            files::write_shown(file, format!("{house}\n").as_bytes()).map_err(HouseFault::HouseFile)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refusals decide a verdict, so a restart must not forget them: the ledger has them all.

@@ -10,6 +10,7 @@ pub mod operator;
 
 pub mod policy;
 pub mod runs;
+pub mod box_key;
 pub mod ledger;
 pub mod vault;
 pub mod refresh;

@@ -22,6 +22,7 @@ use tokio::runtime::Handle;
 use crate::files::{self, FileError};
 use crate::house::House;
 use crate::ledger::{Entry, Kind};
+use crate::runs::DoorView;
 use crate::vault::SecretStatus;
 
 /// The socket, bound and not yet served. Mode 0600 from its first moment.
@@ -135,9 +136,18 @@ fn status(house: &House) -> Value {
         },
         "alarms": ledger.alarms,
         "refusals": ledger.refusals,
-        "boxes": house.runs.view(),
+        "boxes": house.runs.view().iter().map(|view| door(house, view)).collect::<Vec<_>>(),
         "secrets": house.vault.status().iter().map(secret).collect::<Vec<_>>(),
     })
+}
+
+/// A door, with where it is.
+fn door(house: &House, view: &DoorView) -> Value {
+    let mut told = json!(view);
+    let at = house.boxes.iter().find(|of| of.id == view.box_id);
+    told["door"] = json!(at.map(|of| &of.door));
+    told["over_network"] = json!(at.is_some_and(|of| of.key.is_some()));
+    told
 }
 
 fn secret(status: &SecretStatus) -> Value {

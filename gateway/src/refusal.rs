@@ -61,6 +61,7 @@ pub enum Reason {
     ClaimRefused,
     ReportRefused,
     ReattachRefused,
+    KeyRefused,
 }
 
 impl Refusal {
@@ -118,7 +119,7 @@ impl Told {
 }
 
 impl Reason {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::NoRunToken,
         Self::BadAuthority,
         Self::BadRequest,
@@ -147,6 +148,7 @@ impl Reason {
         Self::ClaimRefused,
         Self::ReportRefused,
         Self::ReattachRefused,
+        Self::KeyRefused,
     ];
 
     #[must_use]
@@ -180,6 +182,7 @@ impl Reason {
             Self::ClaimRefused => "claim-refused",
             Self::ReportRefused => "report-refused",
             Self::ReattachRefused => "reattach-refused",
+            Self::KeyRefused => "key-refused",
         }
     }
 
@@ -204,7 +207,8 @@ impl Reason {
             | Self::NoGrant
             | Self::SentinelAstray
             | Self::DurableCredential
-            | Self::RunOver => StatusCode::FORBIDDEN,
+            | Self::RunOver
+            | Self::KeyRefused => StatusCode::FORBIDDEN,
             Self::MethodNever => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooMany | Self::CredentialOutage | Self::CredentialRejected | Self::LedgerDown | Self::Draining => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -234,7 +238,8 @@ impl Reason {
             | Self::RunOver
             | Self::ClaimRefused
             | Self::ReportRefused
-            | Self::ReattachRefused => true,
+            | Self::ReattachRefused
+            | Self::KeyRefused => true,
             Self::HeadTooLarge
             | Self::HeadLate
             | Self::TooMany
@@ -289,7 +294,8 @@ impl Reason {
             | Self::RunOver
             | Self::ClaimRefused
             | Self::ReportRefused
-            | Self::ReattachRefused => true,
+            | Self::ReattachRefused
+            | Self::KeyRefused => true,
         }
     }
 
@@ -337,6 +343,7 @@ impl Reason {
             Self::ClaimRefused | Self::ReportRefused | Self::ReattachRefused => {
                 "one run holds a door, and only its own claim may speak for it"
             }
+            Self::KeyRefused => "a claim at a TCP door needs the key of that very box: see BOXGATE_KEY_FILE",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Runs: which run holds which door. `docs/door.md` is the state machine that this file keeps.
 
+mod grip;
 mod mint;
 mod record;
 mod verdict;
@@ -15,9 +16,11 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use grip::{Grip, Reattach};
 pub use mint::{Ask, Minted};
 pub use record::{LiveRun, RecordFault, RunKind, RunRecord, RunState};
 
+use grip::Grips;
 use verdict::Evidence;
 
 /// Every door of the house and what holds it.
@@ -40,6 +43,8 @@ pub struct Run {
     token_digest: [u8; 32],
     cut_at: Option<Instant>,
     over: CancellationToken,
+    /// Which claim connection speaks for the run.
+    grips: Grips,
     evidence: Evidence,
 }
 
@@ -48,7 +53,7 @@ enum Door {
     Free,
     /// A run holds it; its claim connection is open.
     Held(Arc<Run>),
-    /// The gateway restarted; the run has until the deadline to take its claim up again.
+    /// The gateway restarted, or the claim at a TCP door broke; the run has until the deadline to take its claim up again.
     Waiting(Arc<Run>),
     /// A run was lost and something of it may live on.
     Shut(Arc<Run>),
@@ -123,31 +128,36 @@ impl Runs {
     ///
     /// # Errors
     /// As [`Runs::reattach`].
-    pub fn reattachable(&self, box_id: &BoxId, token: &RunToken) -> Result<RunId, Taken> {
-        match self.lock().get(box_id) {
-            Some(Door::Waiting(run)) if run.may_be_taken_up_with(token) => Ok(run.id.clone()),
-            _ => Err(Taken { reason: ClaimReason::NothingToReattach, run: None, since: None }),
-        }
+    pub fn reattachable(&self, box_id: &BoxId, token: &RunToken, from: Reattach) -> Result<RunId, Taken> {
+        let doors = self.lock();
+        let run = doors.get(box_id).and_then(|door| door.to_take_up(token, from));
+        run.map(|run| run.id.clone()).ok_or(NOTHING)
     }
 
-    /// Waiting → held, for the one who knows the run's token.
+    /// Waiting → held, for the one who knows the run's token; with [`Reattach::AlsoHeld`] held → held, too, by another
+    /// connection, and the one before is let go.
     ///
     /// # Errors
     /// [`ClaimReason::NothingToReattach`] in every other case; which part was wrong is not told.
-    pub fn reattach(&self, box_id: &BoxId, token: &RunToken) -> Result<Arc<Run>, Taken> {
+    pub fn reattach(&self, box_id: &BoxId, token: &RunToken, from: Reattach) -> Result<(Arc<Run>, Grip), Taken> {
         let mut doors = self.lock();
-        let refused = Taken { reason: ClaimReason::NothingToReattach, run: None, since: None };
-        match doors.get_mut(box_id) {
-            Some(door @ Door::Waiting(_)) => {
-                let Door::Waiting(run) = &*door else { return Err(refused) };
-                if !run.may_be_taken_up_with(token) {
-                    return Err(refused);
-                }
-                let run = Arc::clone(run);
-                *door = Door::Held(Arc::clone(&run));
-                Ok(run)
+        let door = doors.get_mut(box_id).ok_or(NOTHING)?;
+        let run = Arc::clone(door.to_take_up(token, from).ok_or(NOTHING)?);
+        *door = Door::Held(Arc::clone(&run));
+        let grip = run.grips.next();
+        Ok((run, grip))
+    }
+
+    /// Held → waiting: the claim connection of this grip broke, and may come back. False where another has the run by now,
+    /// or it is over.
+    pub fn detach(&self, run: &Arc<Run>, grip: &Grip) -> bool {
+        let mut doors = self.lock();
+        match doors.get_mut(&run.box_id) {
+            Some(door @ Door::Held(_)) if door.run().is_some_and(|holder| holder.id == run.id) && grip.holds() => {
+                *door = Door::Waiting(Arc::clone(run));
+                true
             }
-            _ => Err(refused),
+            _ => false,
         }
     }
 
@@ -243,10 +253,11 @@ impl Runs {
         }
     }
 
-    /// Whether this very run still waits.
+    /// Whether this very run still waits, and nobody came back for it since this grip.
     #[must_use]
-    pub fn waits(&self, run: &Run) -> bool {
-        matches!(self.lock().get(&run.box_id), Some(Door::Waiting(waiting)) if waiting.id == run.id)
+    pub fn waits(&self, run: &Run, since: &Grip) -> bool {
+        let waiting = matches!(self.lock().get(&run.box_id), Some(Door::Waiting(waiting)) if waiting.id == run.id);
+        waiting && since.holds()
     }
 
     /// Whether the door could be claimed now.
@@ -288,6 +299,16 @@ impl Door {
             Self::Free => None,
             Self::Held(run) | Self::Waiting(run) | Self::Shut(run) => Some(run),
         }
+    }
+
+    fn to_take_up(&self, token: &RunToken, from: Reattach) -> Option<&Arc<Run>> {
+        let run = match (self, from) {
+            (Self::Waiting(run), _) => run,
+            // Before the word to go there is no agent, and nothing to take up.
+            (Self::Held(run), Reattach::AlsoHeld) if run.attested().is_some() => run,
+            (Self::Free | Self::Held(_) | Self::Shut(_), _) => return None,
+        };
+        Some(run).filter(|run| run.may_be_taken_up_with(token))
     }
 
     fn taken(&self) -> Option<Taken> {
@@ -335,6 +356,12 @@ impl Run {
         self.over.cancel();
     }
 
+    /// The connection that speaks for the run now.
+    #[must_use]
+    pub fn grip(&self) -> Grip {
+        self.grips.now()
+    }
+
     /// When the house cuts the run by itself.
     #[must_use]
     pub const fn cut_at(&self) -> Option<Instant> {
@@ -351,6 +378,8 @@ impl Run {
         self.sentinels.iter().filter(move |sentinel| sentinel.provider == provider)
     }
 }
+
+const NOTHING: Taken = Taken { reason: ClaimReason::NothingToReattach, run: None, since: None };
 
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]

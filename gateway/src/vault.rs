@@ -111,6 +111,14 @@ enum Held {
     Login(Arc<Login>),
 }
 
+/// Reads a file under the rules of a secret's: one line of visible ASCII.
+///
+/// # Errors
+/// It is missing, cannot be read, or holds something else.
+pub fn read_file(path: &Path) -> Result<SecretText, SourceFault> {
+    source::read(path).map(|reading| reading.text)
+}
+
 /// Looks at a source as the vault will: what is in it must be a secret (of this owner's, where that is known),
 /// or not be there yet. A login is a provider's always.
 pub fn check(source: &Source, whose: Option<&Whose>) -> Result<(), SourceFault> {

@@ -6,14 +6,23 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 /// One attempt to connect.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>>;
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<DoorStream>> + Send>>;
+
+/// One connection to the house.
+#[derive(Debug)]
+pub enum DoorStream {
+    Socket(UnixStream),
+    Network(TcpStream),
+}
 
 /// A way to reach the house. Cheap to clone.
 #[derive(Clone)]
@@ -29,7 +38,7 @@ impl Door {
         let name = path.display().to_string();
         Self::through(&name, move || {
             let path = path.clone();
-            Box::pin(async move { UnixStream::connect(path).await })
+            Box::pin(async move { UnixStream::connect(path).await.map(DoorStream::Socket) })
         })
     }
 
@@ -45,7 +54,7 @@ impl Door {
     }
 
     /// One attempt, with a deadline.
-    pub async fn connect(&self) -> io::Result<UnixStream> {
+    pub async fn connect(&self) -> io::Result<DoorStream> {
         let attempt = async {
             loop {
                 match (self.open)().await {
@@ -59,7 +68,7 @@ impl Door {
     }
 
     /// Attempts for as long as `patience` lasts, while the house is only away: it may be starting again.
-    pub async fn connect_within(&self, patience: Duration) -> io::Result<UnixStream> {
+    pub async fn connect_within(&self, patience: Duration) -> io::Result<DoorStream> {
         let until = Instant::now() + patience;
         loop {
             match self.connect().await {
@@ -78,9 +87,50 @@ impl fmt::Debug for Door {
     }
 }
 
-/// Whether nobody listens now, or the listener's queue is full: both pass.
+impl AsyncRead for DoorStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Socket(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Network(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for DoorStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Socket(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Network(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Socket(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Network(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Socket(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Network(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// Whether nobody listens now, the listener's queue is full, or the house is not on the network: all pass.
 fn is_away(fault: &io::Error) -> bool {
-    matches!(fault.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound | io::ErrorKind::WouldBlock)
+    use io::ErrorKind as Kind;
+    matches!(
+        fault.kind(),
+        Kind::ConnectionRefused
+            | Kind::NotFound
+            | Kind::WouldBlock
+            | Kind::HostUnreachable
+            | Kind::ConnectionReset
+            | Kind::TimedOut
+    )
 }
 
 const ATTEMPT: Duration = Duration::from_secs(5);

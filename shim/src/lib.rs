@@ -8,7 +8,7 @@ mod near;
 mod door;
 mod health;
 
-pub use door::{Connecting, Door};
+pub use door::{Connecting, Door, DoorStream};
 pub use health::run_at;
 pub use listen::{Listening, Loopback, ShimFault, listen};
 pub use tag::RunTag;

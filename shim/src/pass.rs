@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, tcp, unix};
 use tokio::time::timeout;
 
-use crate::door::Door;
+use crate::door::{Door, DoorStream};
 use crate::listen::Loopback;
 use crate::near::Near;
 use crate::tag::{Body, RunTag, Tagged, tag};
@@ -27,7 +27,13 @@ pub(crate) async fn carry(mut client: TcpStream, at: Loopback, door: &Door, run:
         Opening::Answer(answer) => answer,
         Opening::Near { near, .. } if near.is_shim(at) => own_port(near),
         Opening::Pass { head, early } => match door.connect_within(PATIENCE).await {
-            Ok(door) => return relay(client, door.into_split(), Sending { head, early, body: Body::Tunnel }).await,
+            Ok(door) => {
+                let sending = Sending { head, early, body: Body::Tunnel };
+                return match door {
+                    DoorStream::Socket(door) => relay(client, door.into_split(), sending).await,
+                    DoorStream::Network(door) => relay(client, door.into_split(), sending).await,
+                };
+            }
             Err(fault) => no_door(door, &fault),
         },
         Opening::Near { near, sending } => match near.connect().await {
@@ -110,7 +116,7 @@ fn health(run: &RunTag) -> Vec<u8> {
 
 fn no_door(door: &Door, fault: &io::Error) -> Vec<u8> {
     let text = format!(
-        "boxgate shim: the gateway does not answer at {} ({fault}). Is `gateway serve` running, and is the door mounted?\n",
+        "boxgate shim: the gateway does not answer at {} ({fault}). Is `gateway serve` running, and can this box reach its door?\n",
         door.name()
     );
     answer("502 Bad Gateway", &text)

@@ -128,6 +128,8 @@ pub enum ClaimReason {
     NoCredential,
     /// The token does not belong to a run that can be taken up.
     NothingToReattach,
+    /// A TCP door wants its box key for a claim, and the one that was shown, if any, is another.
+    WrongKey,
     /// The claim could not be read, or speaks another protocol.
     BadClaim,
     /// The house is going down.
@@ -143,7 +145,7 @@ impl ClaimReason {
         match self {
             Self::DoorTaken | Self::DoorShut => 75,
             Self::AgentDiffers => 64,
-            Self::NoCredential => 78,
+            Self::NoCredential | Self::WrongKey => 78,
             Self::NothingToReattach | Self::Draining | Self::LedgerDown => 69,
             Self::BadClaim => 70,
         }

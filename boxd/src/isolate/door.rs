@@ -4,9 +4,9 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,13 +15,16 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, connect, recvmsg,
-    sendmsg, setsockopt, socket, socketpair, sockopt,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, UnixAddr,
+    connect, recvmsg, sendmsg, setsockopt, socket, socketpair, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
+use shim::DoorStream;
+use tokio::net::TcpStream;
 
 use super::fault::{IsolateFault, at};
-use super::plan::Plan;
+use super::plan::{DoorPlace, Plan};
+use crate::network_door;
 use crate::sys::isolate::adopt;
 
 /// The box's end: asks the outer boxd for a connection to the door.
@@ -36,26 +39,37 @@ pub(crate) struct DoorLine {
 #[derive(Debug)]
 pub(crate) struct DoorKeeper {
     line: OwnedFd,
-    folder: File,
-    name: PathBuf,
+    held: HeldDoor,
+}
+
+#[derive(Debug)]
+enum HeldDoor {
+    Socket { folder: File, name: PathBuf },
+    Network(SocketAddr),
 }
 
 /// Opens the folder of the door, and the line between the two halves of boxd.
 pub(crate) fn open(plan: &Plan) -> Result<(DoorKeeper, DoorLine), IsolateFault> {
-    let folder = File::options()
-        .read(true)
-        .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
-        .open(&plan.door_folder)
-        .map_err(|source| IsolateFault::Door { path: plan.door(), source })?;
+    let held = match &plan.door {
+        DoorPlace::Socket { folder, name } => {
+            let opened = File::options()
+                .read(true)
+                .custom_flags(libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC)
+                .open(folder)
+                .map_err(|source| IsolateFault::Door { path: folder.join(name), source })?;
+            HeldDoor::Socket { folder: opened, name: name.clone() }
+        }
+        DoorPlace::Network(address) => HeldDoor::Network(*address),
+    };
     let (outer, inner) = line().map_err(at("open", "the line to the outer boxd"))?;
-    let keeper = DoorKeeper { line: outer, folder, name: plan.door_name.clone() };
+    let keeper = DoorKeeper { line: outer, held };
     let line = DoorLine { line: inner, asked: Mutex::new(0) };
     Ok((keeper, line))
 }
 
 impl DoorLine {
     /// A new connection to the door, non-blocking; waits for the outer boxd at most two seconds.
-    pub(crate) fn connect(&self) -> io::Result<UnixStream> {
+    pub(crate) fn connect(&self) -> io::Result<OwnedFd> {
         let mut asked = self.asked.lock().map_err(|_| Errno::EDEADLK)?;
         *asked = asked.wrapping_add(1);
         let number = *asked;
@@ -66,7 +80,7 @@ impl DoorLine {
             let (answer, stream) = self.hear()?;
             if answer.number == number {
                 return match (answer.errno, stream) {
-                    (0, Some(stream)) => Ok(stream.into()),
+                    (0, Some(stream)) => Ok(stream),
                     (0, None) => Err(Errno::EPROTO.into()),
                     (errno, _) => Err(io::Error::from_raw_os_error(errno)),
                 };
@@ -76,11 +90,18 @@ impl DoorLine {
     }
 
     /// As the launch sees it.
-    pub(crate) fn into_door(self, path: &Path) -> shim::Door {
+    pub(crate) fn into_door(self, place: &DoorPlace) -> shim::Door {
         let line = Arc::new(self);
-        shim::Door::through(&path.display().to_string(), move || {
+        let over_network = matches!(place, DoorPlace::Network(_));
+        shim::Door::through(&place.shown(), move || {
             let line = Arc::clone(&line);
-            Box::pin(async move { tokio::net::UnixStream::from_std(line.connect()?) })
+            Box::pin(async move {
+                let stream = line.connect()?;
+                match over_network {
+                    true => connected(stream).await.map(DoorStream::Network),
+                    false => tokio::net::UnixStream::from_std(stream.into()).map(DoorStream::Socket),
+                }
+            })
         })
     }
 
@@ -144,13 +165,30 @@ impl DoorKeeper {
 
     /// Never waits: a door with a full queue is an errno for the box, which tries again.
     fn connect(&self) -> Result<OwnedFd, Errno> {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-        // The folder's number keeps the path short, whatever the door's own path is.
-        let folder = format!("/proc/self/fd/{}", self.folder.as_raw_fd());
-        let address = UnixAddr::new(&Path::new(&folder).join(&self.name))?;
-        connect(stream.as_raw_fd(), &address)?;
-        Ok(stream)
+        let open = |family| {
+            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+            socket(family, SockType::Stream, flags, None)
+        };
+        match &self.held {
+            HeldDoor::Socket { folder, name } => {
+                let stream = open(AddressFamily::Unix)?;
+                // The folder's number keeps the path short, whatever the door's own path is.
+                let folder = format!("/proc/self/fd/{}", folder.as_raw_fd());
+                let address = UnixAddr::new(&Path::new(&folder).join(name))?;
+                connect(stream.as_raw_fd(), &address)?;
+                Ok(stream)
+            }
+            HeldDoor::Network(address) => {
+                let stream = open(if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 })?;
+                network_door::watch(&stream)
+                    .map_err(|fault| fault.raw_os_error().map_or(Errno::EIO, Errno::from_raw))?;
+                match connect(stream.as_raw_fd(), &SockaddrStorage::from(*address)) {
+                    // The box waits for it.
+                    Ok(()) | Err(Errno::EINPROGRESS) => Ok(stream),
+                    Err(errno) => Err(errno),
+                }
+            }
+        }
     }
 
     fn answer(&self, number: u32, errno: i32, stream: Option<&OwnedFd>) -> io::Result<()> {
@@ -158,6 +196,16 @@ impl DoorKeeper {
         let rights = fds.as_ref().map(|fds| ControlMessage::ScmRights(fds));
         let bytes = Answer { number, errno }.write();
         say(self.line.as_fd(), &bytes, rights.as_slice())
+    }
+}
+
+/// Waits for a connection that the outer boxd began.
+async fn connected(stream: OwnedFd) -> io::Result<TcpStream> {
+    let stream = TcpStream::from_std(stream.into())?;
+    stream.writable().await?;
+    match stream.take_error()? {
+        None => Ok(stream),
+        Some(fault) => Err(fault),
     }
 }
 
@@ -207,17 +255,19 @@ const GO: u32 = 0;
 
 #[cfg(test)]
 mod tests {
-    use super::{DoorKeeper, DoorLine, File, Mutex, Path, PathBuf, line};
+    use super::{DoorKeeper, DoorLine, File, HeldDoor, Mutex, Path, PathBuf, line};
     use std::io::Read;
     use std::io::Write;
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     fn halves(folder: &Path) -> (DoorKeeper, DoorLine) {
         let (outer, inner) = line().expect("a line");
         let keeper = DoorKeeper {
             line: outer,
-            folder: File::open(folder).expect("the folder"),
-            name: PathBuf::from("door.sock"),
+            held: HeldDoor::Socket {
+                folder: File::open(folder).expect("the folder"),
+                name: PathBuf::from("door.sock"),
+            },
         };
         let line = DoorLine { line: inner, asked: Mutex::new(0) };
         (keeper, line)
@@ -232,7 +282,7 @@ mod tests {
         assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
         let door = UnixListener::bind(folder.path().join("door.sock")).expect("a door");
         for _ in 0..3 {
-            let mut inside = line.connect().expect("a connection");
+            let mut inside = UnixStream::from(line.connect().expect("a connection"));
             inside.set_nonblocking(false).expect("blocking");
             let (mut outside, _) = door.accept().expect("the house hears it");
             inside.write_all(b"hi").expect("to say hi");

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::plan::{IsolateOptions, SESSION};
 use crate::cli::{BoxArguments, IsolateArguments};
 use crate::inputs::DOOR;
+use crate::network_door;
 
 impl IsolateArguments {
     /// None without `--isolate`. Takes the door and session that stand behind the word for what is to be done, which name
@@ -25,7 +26,8 @@ impl IsolateArguments {
         let named = |name: &str| path(environment.get(OsStr::new(name)));
         let door = door.or_else(|| run_door.take()).or_else(|| named("BOXGATE_DOOR"));
         let session = session.or_else(|| run_session.take()).or_else(|| named("BOXGATE_SESSION"));
-        *run_door = None;
+        // A TCP door is read by the rest of boxd too: it brings a key. The path of a socket is the outer boxd's alone.
+        *run_door = Some(door.clone().filter(|door| is_network(door)).unwrap_or_else(|| PathBuf::from(DOOR)));
         *run_session = Some(PathBuf::from(SESSION));
         Some(IsolateOptions {
             door: door.unwrap_or_else(|| PathBuf::from(DOOR)),
@@ -38,6 +40,10 @@ impl IsolateArguments {
             state_home: named("XDG_STATE_HOME"),
         })
     }
+}
+
+fn is_network(door: &Path) -> bool {
+    !matches!(network_door::address_of(door), Ok(None))
 }
 
 /// A variable that is set but empty counts as not set.

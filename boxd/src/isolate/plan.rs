@@ -1,12 +1,14 @@
 //! From options to a plan: every path checked and every owner known before anything is touched.
 
 use std::fs::Metadata;
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::fault::{IsolateFault, at};
 use super::identity::{Identity, Owner};
 use super::{session, system};
+use crate::network_door;
 
 /// What `boxd --isolate` was told.
 #[derive(Debug, Clone, Default)]
@@ -33,16 +35,25 @@ pub(crate) struct IsolateOptions {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) who: Identity,
-    pub(crate) door_folder: PathBuf,
-    pub(crate) door_name: PathBuf,
+    pub(crate) door: DoorPlace,
     /// In the order in which they are put in place.
     pub(crate) items: Vec<Item>,
 }
 
-impl Plan {
-    /// The door's socket, as messages call it.
-    pub(crate) fn door(&self) -> PathBuf {
-        self.door_folder.join(&self.door_name)
+/// Where the outer boxd finds the door.
+#[derive(Debug)]
+pub(crate) enum DoorPlace {
+    Socket { folder: PathBuf, name: PathBuf },
+    Network(SocketAddr),
+}
+
+impl DoorPlace {
+    /// What messages call it.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Socket { folder, name } => folder.join(name).display().to_string(),
+            Self::Network(address) => network_door::name(*address),
+        }
     }
 }
 
@@ -100,12 +111,12 @@ pub(crate) fn draw(options: &IsolateOptions) -> Result<Plan, IsolateFault> {
     let mut shown = vec![workspace, session];
     shown.extend(agent_trees(options)?);
     shown.extend(read_only_trees(options)?);
-    let (door_folder, door_name) = door(options, &shown)?;
+    let door = door(options, &shown)?;
     let mut items = system::items()?;
     // A place inside another one must come after it.
     shown.sort_by_key(|tree| tree.at.components().count());
     items.extend(shown.into_iter().map(Item::Tree));
-    Ok(Plan { who, door_folder, door_name, items })
+    Ok(Plan { who, door, items })
 }
 
 /// A folder or file that the caller named, with symlinks resolved.
@@ -181,9 +192,14 @@ fn check_place(path: &Path) -> Result<(), IsolateFault> {
     }
 }
 
-/// The door's folder and the socket's name in it; refused where the box would see it.
-fn door(options: &IsolateOptions, shown: &[Tree]) -> Result<(PathBuf, PathBuf), IsolateFault> {
+/// The address of the door, or its folder and the socket's name in it; refused where the box would see that.
+fn door(options: &IsolateOptions, shown: &[Tree]) -> Result<DoorPlace, IsolateFault> {
     let door = &options.door;
+    match network_door::address_of(door) {
+        Ok(Some(address)) => return Ok(DoorPlace::Network(address)),
+        Ok(None) => {}
+        Err(fault) => return Err(IsolateFault::option("--door", door, fault.to_string())),
+    }
     let (Some(folder), Some(name)) = (door.parent(), door.file_name()) else {
         return Err(IsolateFault::option("--door", door, "is no path of a socket"));
     };
@@ -195,7 +211,7 @@ fn door(options: &IsolateOptions, shown: &[Tree]) -> Result<(PathBuf, PathBuf), 
             door,
             format!("lies in {}, which the box can see", tree.source.display()),
         )),
-        None => Ok((folder, PathBuf::from(name))),
+        None => Ok(DoorPlace::Socket { folder, name: PathBuf::from(name) }),
     }
 }
 

@@ -5,8 +5,8 @@ mod held;
 
 use std::io;
 
-use box_spec::wire::{CLAIM_PATH, HEALTH_PATH, Identity, PROTOCOL};
-use box_spec::{Attestation, Claim, ClaimRefused, Fingerprint, FromBox, RunToken, Spec};
+use box_spec::wire::{Identity, PROTOCOL, proof_text};
+use box_spec::{Agent, Attestation, Claim, ClaimRefused, Fingerprint, FromBox, RunToken, Spec};
 use thiserror::Error;
 
 pub(super) use self::held::{Held, Told};
@@ -14,6 +14,7 @@ use self::http::{HttpFault, Lines, Reply};
 use super::is_namespace_init;
 use crate::exit;
 use crate::inputs::Wanted;
+use crate::network_door::NetworkDoor;
 use crate::trust;
 use ::shim::Door;
 
@@ -29,7 +30,7 @@ pub(super) struct Claimed {
 #[derive(Debug, Error)]
 pub(super) enum ClaimFault {
     #[error(
-        "the gateway does not answer at {door}: start `gateway serve` on the host, and mount the folder of this box's door"
+        "the gateway does not answer at {door}: start `gateway serve` on the host, and mount the folder of this box's door, or join its network"
     )]
     NoDoor { door: String, source: io::Error },
     #[error(
@@ -65,10 +66,9 @@ impl ClaimFault {
 
 /// Asks for a run.
 pub(super) async fn claim(wanted: &Wanted) -> Result<(Claimed, Held), ClaimFault> {
-    if let Some(pinned) = &wanted.house {
-        identify(&wanted.door, Some(pinned)).await?;
-    }
-    let (spec, lines) = open(&wanted.door, wanted.agent, wanted.command.is_some(), None).await?;
+    let way = Way { door: wanted.door.clone(), network_door: wanted.network_door.clone() };
+    let asked = Asked { agent: wanted.agent, command: wanted.command.is_some(), reattach: None };
+    let (spec, lines) = way.open(wanted.house.as_ref(), asked).await?;
     if trust::fingerprint(&spec.ca_pem).as_ref() != Some(&spec.house) {
         return Err(ClaimFault::WrongCertificate { house: spec.house });
     }
@@ -77,7 +77,7 @@ pub(super) async fn claim(wanted: &Wanted) -> Result<(Claimed, Held), ClaimFault
             Err(ClaimFault::Foreign { door: wanted.door.name().to_owned(), found: spec.house, pinned: pinned.clone() })
         }
         pinned => {
-            let held = Held::new(wanted.door.clone(), wanted.agent, &spec, lines);
+            let held = Held::new(way, wanted.agent, &spec, lines);
             let pinned = pinned.is_some();
             Ok((Claimed { spec, pinned }, held))
         }
@@ -98,10 +98,14 @@ pub(super) async fn attest(held: &mut Held, attestation: Attestation) -> Result<
 
 /// Which house is behind the door, and whether it is the one that it must be. Nothing of this box is told before that is known.
 pub(super) async fn identify(door: &Door, pinned: Option<&Fingerprint>) -> Result<Identity, ClaimFault> {
-    let reply = http::ask(door, "GET", HEALTH_PATH, None).await.map_err(|fault| refine(door, fault))?;
-    let told = match reply {
-        Reply::Answer { status: 200, body } => serde_json::from_slice::<Identity>(&body).ok(),
-        Reply::Answer { .. } | Reply::Upgraded(_) => None,
+    let mut lines = http::open(door).await.map_err(|fault| refine(door, fault))?;
+    identify_on(&mut lines, door, pinned).await
+}
+
+async fn identify_on(lines: &mut Lines, door: &Door, pinned: Option<&Fingerprint>) -> Result<Identity, ClaimFault> {
+    let told = match http::identity(lines).await.map_err(|fault| refine(door, fault))? {
+        (200, body) => serde_json::from_slice::<Identity>(&body).ok(),
+        _ => None,
     };
     match (told, pinned) {
         (Some(identity), Some(pinned)) if identity.house != *pinned => {
@@ -112,13 +116,43 @@ pub(super) async fn identify(door: &Door, pinned: Option<&Fingerprint>) -> Resul
     }
 }
 
-/// Opens the claim's connection and reads the spec.
-async fn open(
-    door: &Door,
-    agent: Option<box_spec::Agent>,
+/// The way to the house, again and again.
+#[derive(Clone, Debug)]
+struct Way {
+    door: Door,
+    network_door: Option<NetworkDoor>,
+}
+
+/// What a claim asks for.
+struct Asked {
+    agent: Option<Agent>,
+    /// A command, in the agent's place.
     command: bool,
     reattach: Option<RunToken>,
-) -> Result<(Spec, Lines), ClaimFault> {
+}
+
+impl Way {
+    /// Opens the claim's connection and reads the spec. A pinned house is told nothing before it is known; at a TCP door,
+    /// whose house is always pinned, the key is proved on the very connection that the claim is made on.
+    async fn open(&self, pinned: Option<&Fingerprint>, asked: Asked) -> Result<(Spec, Lines), ClaimFault> {
+        let door = &self.door;
+        let connect = || async { http::open(door).await.map_err(|fault| refine(door, fault)) };
+        let Some(network_door) = &self.network_door else {
+            if pinned.is_some() {
+                identify(door, pinned).await?;
+            }
+            return ask(door, connect().await?, asked, None).await;
+        };
+        let mut lines = connect().await?;
+        let identity = identify_on(&mut lines, door, pinned).await?;
+        let challenge = identity.challenge.ok_or_else(|| no_house(door, "it asks for no box key"))?;
+        let proof = network_door.prove(&proof_text(&identity.house, &identity.box_id, &challenge));
+        ask(door, lines, asked, Some(&proof)).await
+    }
+}
+
+async fn ask(door: &Door, lines: Lines, asked: Asked, proof: Option<&str>) -> Result<(Spec, Lines), ClaimFault> {
+    let Asked { agent, command, reattach } = asked;
     let claim = Claim {
         protocol: PROTOCOL,
         agent,
@@ -128,7 +162,7 @@ async fn open(
         command,
     };
     let body = serde_json::to_vec(&claim).map_err(|_| no_house(door, "the claim cannot be written"))?;
-    let reply = http::ask(door, "POST", CLAIM_PATH, Some(&body)).await.map_err(|fault| refine(door, fault))?;
+    let reply = http::claim(lines, &body, proof).await.map_err(|fault| refine(door, fault))?;
     let mut lines = match reply {
         Reply::Upgraded(lines) => lines,
         Reply::Answer { status, body } => {

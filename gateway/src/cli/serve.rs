@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{self, Config};
 use crate::flow;
-use crate::flow::accept::DoorListener;
+use crate::flow::accept::door::DoorListener;
 use crate::flow::claim;
 use crate::house::{House, HouseFault};
 use crate::ledger::{Entry, Kind};
@@ -39,7 +39,7 @@ impl ServeFault {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Config(_) | Self::House(HouseFault::Vault(_)) => Exit::Usage,
-            Self::House(HouseFault::State(_) | HouseFault::Door(_))
+            Self::House(HouseFault::State(_) | HouseFault::HouseFile(_) | HouseFault::Door(_))
             | Self::Operator(
                 OperatorFault::Bind { .. } | OperatorFault::NoSocket { .. } | OperatorFault::Mode { .. },
             ) => Exit::CannotCreate,
@@ -120,8 +120,10 @@ fn open(house: &Arc<House>, doors: Vec<DoorListener>, operator: OperatorListener
         .collect();
     tasks.push(tokio::spawn(operator::serve(Arc::clone(house), operator)));
     // Runs of an earlier gateway have this long, counted from listening, to take up their claims again.
+    let why = "the house restarted and the box did not come back in time";
     for run in house.runs.waiting() {
-        tasks.push(tokio::spawn(claim::until_taken_up(Arc::clone(house), run, house.limits.reattach)));
+        let grip = run.grip();
+        tasks.push(tokio::spawn(claim::until_taken_up(Arc::clone(house), run, grip, house.limits.reattach, why)));
     }
     tasks
 }

@@ -49,12 +49,24 @@ fn readable(status: &Value) -> String {
             door["run"].as_str().map_or_else(String::new, |run| format!("  run {run} since {}", text(&door["since"])));
         let _ = writeln!(
             out,
-            "box     {}  {}{run}  {} requests, {} refusals",
+            "box     {}  {}{run}  {} requests, {} refusals{}",
             text(&door["box_id"]),
             text(&door["state"]),
             door["requests"],
-            door["refusals"]
+            door["refusals"],
+            network(door)
         );
     }
     out
+}
+
+/// A unix door is where its box was given it; a TCP door may be open to more than its box.
+fn network(door: &Value) -> String {
+    match door["door"].as_str().filter(|_| door["over_network"] == true) {
+        Some(address) if address.starts_with("0.0.0.0:") || address.starts_with("[::]:") => {
+            format!("  at {address}, EVERY interface of the house")
+        }
+        Some(address) => format!("  at {address}"),
+        None => String::new(),
+    }
 }

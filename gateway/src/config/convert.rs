@@ -1,9 +1,8 @@
 //! From what was written to what is believed: defaults, paths, names, and what may stand beside what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use box_spec::{Agent, BoxId, Provider};
@@ -12,6 +11,7 @@ use crate::dial::DialConfig;
 use crate::ledger::{Settings, SyncMode};
 use crate::policy::Policy;
 
+use super::doors::Doors;
 use super::faults::{Faults, Span};
 use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, Text};
 use super::reader::At;
@@ -41,7 +41,7 @@ pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Optio
     let ids = boxes.iter().filter_map(|one| one.id.as_ref().map(|id| id.value.clone())).collect();
     let mut doors = Doors::default();
     if let (Some(places), Some(written)) = (&places, operator_socket.or(state)) {
-        doors.add(&places.operator_socket, &written.span, "the operator's socket", faults);
+        doors.add_socket(&places.operator_socket, &written.span, "the operator's socket", faults);
     }
     let ledger = convert_ledger(ledger, places.as_ref(), faults);
     let dial = convert_dial(dial, faults);
@@ -51,30 +51,6 @@ pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Optio
     let policy = Policy::new(grants::convert(grants, base, &known, faults));
     let Places { state, operator_socket, ledger: _ } = places?;
     Some(Config { state, operator_socket, ledger: ledger?, limits, dial, boxes, secrets, policy })
-}
-
-/// The unix sockets of the house: each fits, and no two are one.
-#[derive(Default)]
-struct Doors {
-    taken: BTreeMap<PathBuf, &'static str>,
-}
-
-impl Doors {
-    fn add(&mut self, path: &Path, span: &Span, whose: &'static str, faults: &mut Faults) {
-        let length = path.as_os_str().as_bytes().len();
-        if length > LONGEST_SOCKET {
-            faults.add(
-                span.clone(),
-                format!(
-                    "{} has {length} bytes, and the path of a unix socket at most {LONGEST_SOCKET}",
-                    path.display()
-                ),
-            );
-        }
-        if let Some(other) = self.taken.insert(path.to_owned(), whose) {
-            faults.add(span.clone(), format!("{} is already {other}: each needs a socket of its own", path.display()));
-        }
-    }
 }
 
 fn convert_ledger(raw: RawLedger, places: Option<&Places>, faults: &mut Faults) -> Option<Settings> {
@@ -125,11 +101,7 @@ fn convert_boxes(
         let agent =
             agent.and_then(|agent| faults.take(&agent.span, agent.value.parse::<Agent>())).unwrap_or(agent_default);
         let ceiling = run_ceiling(ceiling, faults).or(ceiling_default);
-        let door = door.map(|door| {
-            let path = base.join(door.value);
-            doors.add(&path, &door.span, "the socket of another box or the operator's", faults);
-            path
-        });
+        let door = doors.convert(door, base, faults);
         let id = id
             .and_then(|id| unique(&mut ids, id, "box", faults))
             .and_then(|id| faults.take(&id.span, id.value.parse::<BoxId>()));
@@ -195,7 +167,5 @@ pub(super) fn span_of(text: &Text) -> Span {
     text.as_ref().map_or(0..0, |at| at.span.clone())
 }
 
-/// `sun_path` has 108 bytes, the last of them zero.
-const LONGEST_SOCKET: usize = 107;
 const LONGEST_NAME: usize = 63;
 const LONGEST_CEILING: Duration = Duration::from_secs(30 * 24 * 3600);

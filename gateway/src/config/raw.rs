@@ -45,11 +45,21 @@ pub(super) struct RawDial {
 #[derive(Debug)]
 pub(super) struct RawBox {
     pub(super) id: Text,
-    pub(super) door: Text,
+    pub(super) door: RawDoor,
     pub(super) agent: Text,
     pub(super) ceiling: Text,
     pub(super) unsafe_open_network: Option<At<bool>>,
     pub(super) unsafe_unhardened: Option<At<bool>>,
+}
+
+/// The keys of a box that say how it reaches the house.
+#[derive(Debug)]
+pub(super) struct RawDoor {
+    pub(super) socket: Text,
+    pub(super) listen: Text,
+    pub(super) key_file: Text,
+    pub(super) house_file: Text,
+    pub(super) unsafe_loopback: Option<At<bool>>,
 }
 
 #[derive(Debug)]
@@ -175,10 +185,16 @@ fn read_dial(mut section: Section<'_>, faults: &mut Faults) -> RawDial {
 
 fn read_box(mut section: Section<'_>, faults: &mut Faults) -> RawBox {
     section.need(&["id"], faults);
-    section.need(&["door"], faults);
+    section.need(&["door", "listen"], faults);
     let raw = RawBox {
         id: section.text("id", faults),
-        door: section.text("door", faults),
+        door: RawDoor {
+            socket: section.text("door", faults),
+            listen: section.text("listen", faults),
+            key_file: section.text("key_file", faults),
+            house_file: section.text("house_file", faults),
+            unsafe_loopback: section.flag("unsafe_loopback", faults),
+        },
         agent: section.text("agent", faults),
         ceiling: section.text("ceiling", faults),
         unsafe_open_network: section.flag("unsafe_open_network", faults),

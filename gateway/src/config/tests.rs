@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use box_spec::{Agent, CredentialKind, Provider};
 
-use super::{Config, ConfigFaults, Limits, Places, load, places};
+use super::{Config, ConfigFaults, DoorConfig, Limits, Places, load, places};
 use crate::ledger::SyncMode;
 use crate::policy::{Grant, Serves};
 use crate::vault::{Form, Role, SentAs, Source, Whose};
@@ -49,8 +49,8 @@ fn a_full_file_is_read_as_it_says() {
     assert_eq!(
         boxes,
         [
-            ("one", base.join("one.sock"), Agent::Claude, Some(minute * 60)),
-            ("two", "/run/two.sock".into(), Agent::Pi, Some(minute / 4))
+            ("one", DoorConfig::Socket(base.join("one.sock")), Agent::Claude, Some(minute * 60)),
+            ("two", DoorConfig::Socket("/run/two.sock".into()), Agent::Pi, Some(minute / 4))
         ]
     );
     let anthropic = |kind| Whose::Provider(Role { provider: Provider::Anthropic, kind, account: None });

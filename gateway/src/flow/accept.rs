@@ -1,11 +1,10 @@
 //! Accept: a connection at a door, within its limits, and a head that comes in time.
 
+pub mod door;
 pub mod side;
 pub mod exchange;
 
 use std::io;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +17,15 @@ use hyper::server::conn::http1;
 use hyper::service::HttpService;
 use hyper_util::rt::TokioTimer;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::config::Limits;
 use crate::drain::Drain;
-use crate::files::{self, FileError};
 use crate::house::{BoxHouse, House};
 use crate::refusal::{Reason, Refusal, Told};
 
+use door::{DoorListener, DoorStream};
 use side::{Side, SideHandle, Waits};
-
-/// The socket of one box. The folder that holds it is the lock; the socket itself is open to all who reach it.
-pub struct DoorListener {
-    listener: UnixListener,
-    path: PathBuf,
-}
 
 /// A connection of one box, counted against its limits while it lives.
 pub struct Conn {
@@ -42,56 +34,8 @@ pub struct Conn {
 
 /// The socket with its places in the limits.
 pub struct Counted {
-    stream: UnixStream,
+    stream: DoorStream,
     _places: (OwnedSemaphorePermit, OwnedSemaphorePermit),
-}
-
-/// A door that cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum DoorFault {
-    #[error("make the folder of door {path}")]
-    Folder { path: PathBuf, source: FileError },
-    #[error("open door {path}: another process answers there; stop it, or give this box a door of its own")]
-    Answered { path: PathBuf },
-    #[error("open door {path}: it exists and is no socket; remove it or choose another path")]
-    NoSocket { path: PathBuf },
-    #[error("open door {path}")]
-    Bind { path: PathBuf, source: io::Error },
-    #[error("open door {path} to its box: something else was put in its place")]
-    Mode { path: PathBuf, source: FileError },
-}
-
-impl DoorListener {
-    /// Binds the door of a box, replacing a socket that nobody answers any more.
-    ///
-    /// # Errors
-    /// See [`DoorFault`]. A door is never taken from a process that answers on it.
-    pub fn bind(path: &Path) -> Result<Self, DoorFault> {
-        let bind = |source| DoorFault::Bind { path: path.to_owned(), source };
-        if let Some(folder) = path.parent()
-            && !folder.exists()
-        {
-            files::create_private_dir(folder).map_err(|source| DoorFault::Folder { path: path.to_owned(), source })?;
-        }
-        match std::fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => return Err(DoorFault::NoSocket { path: path.to_owned() }),
-            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-                return Err(DoorFault::Answered { path: path.to_owned() });
-            }
-            Ok(_) => std::fs::remove_file(path).map_err(bind)?,
-            Err(_) => {}
-        }
-        let listener = UnixListener::bind(path).map_err(bind)?;
-        files::set_socket_mode(path, 0o666).map_err(|source| DoorFault::Mode { path: path.to_owned(), source })?;
-        Ok(Self { listener, path: path.to_owned() })
-    }
-}
-
-impl Drop for DoorListener {
-    fn drop(&mut self) {
-        // A box that waits for the house to come back retries a missing socket as it does a dead one.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }
 
 /// The next connection, or the refusal that it was told.
@@ -100,11 +44,11 @@ impl Drop for DoorListener {
 /// The box, or the house, has too many connections open already.
 pub async fn next(door: &DoorListener, house: &House, here: &BoxHouse) -> Result<Conn, Told> {
     let mut stream = loop {
-        match door.listener.accept().await {
-            Ok((stream, _)) => break stream,
+        match door.accept().await {
+            Ok(stream) => break stream,
             // Out of descriptors, or a client that left: neither takes the door down.
             Err(error) => {
-                tracing::warn!(door = %door.path.display(), %error, "accept a connection");
+                tracing::warn!(door = door.name(), %error, "accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

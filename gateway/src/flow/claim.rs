@@ -1,5 +1,6 @@
 //! Claim: the one connection by which boxd asks for a run. It stays open, and it is the run.
 
+mod key;
 mod dialogue;
 mod proof;
 mod settle;
@@ -19,13 +20,22 @@ use tokio::sync::oneshot;
 use crate::house::{BoxHouse, House};
 use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
-use crate::runs::{Ask, ClaimError, Run, RunKind, Taken};
+use crate::runs::{Ask, ClaimError, Grip, Reattach, Run, RunKind, Taken};
 
 pub use settle::{record_of, until_taken_up};
 
 /// Answers `POST /claim`: 101 and the dialogue of the run, or a refusal that says what to do.
-pub async fn begin(house: Arc<House>, here: Arc<BoxHouse>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+/// At a TCP door the key comes first: without it nothing of the claim is read.
+pub async fn begin(
+    house: Arc<House>,
+    here: Arc<BoxHouse>,
+    challenge: Option<&str>,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
     let (mut head, body) = request.into_parts();
+    if !key::is_proven(&house, &here, challenge, &head.headers) {
+        return refuse(&house, &here, key::refused());
+    }
     let upgrade = head.extensions.remove::<OnUpgrade>();
     let claim = match understand(&head, body).await {
         Ok(claim) => claim,
@@ -71,6 +81,7 @@ async fn take(
 /// A run whose claim was accepted, with the token to tell boxd.
 struct Opened {
     run: Arc<Run>,
+    grip: Grip,
     token: box_spec::RunToken,
     /// The run was taken up again: its agent may be running.
     taken_up: bool,
@@ -103,10 +114,11 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
     }
     if let Some(token) = &claim.reattach {
         // Written first: a run that is taken up and then not recorded would be held by nobody.
-        let id = house.runs.reattachable(&here.id, token).map_err(|taken| occupied(here, taken))?;
+        let from = if here.key.is_some() { Reattach::AlsoHeld } else { Reattach::Waiting };
+        let id = house.runs.reattachable(&here.id, token, from).map_err(|taken| occupied(here, taken))?;
         note(house, Entry::new(Kind::Reattached).box_id(&here.id).run_id(&id)).await?;
-        let run = house.runs.reattach(&here.id, token).map_err(|taken| occupied(here, taken))?;
-        return Ok(Opened { run, token: token.clone(), taken_up: true });
+        let (run, grip) = house.runs.reattach(&here.id, token, from).map_err(|taken| occupied(here, taken))?;
+        return Ok(Opened { run, grip, token: token.clone(), taken_up: true });
     }
     // Who holds the door comes first: an intruder must not learn what else would have been wrong.
     if let Some(taken) = house.runs.door_taken(&here.id) {
@@ -137,7 +149,7 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
         settle::abandon(house, &run, "the ledger could not be written").await;
         return Err(refused);
     }
-    Ok(Opened { run, token, taken_up: false })
+    Ok(Opened { grip: run.grip(), run, token, taken_up: false })
 }
 
 fn line_of(run: &Run, claim: &Claim) -> Entry {
@@ -205,7 +217,12 @@ fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Ful
         ClaimReason::DoorTaken | ClaimReason::DoorShut | ClaimReason::NothingToReattach => {
             house.ledger.alarm(reason.code(), entry())
         }
-        ClaimReason::AgentDiffers
+        // At a free door a wrong key is most often a mistake; where a run holds it, somebody else knocks.
+        ClaimReason::WrongKey if house.runs.door_taken(&here.id).is_some() => {
+            house.ledger.alarm(reason.code(), entry())
+        }
+        ClaimReason::WrongKey
+        | ClaimReason::AgentDiffers
         | ClaimReason::NoCredential
         | ClaimReason::BadClaim
         | ClaimReason::Draining
@@ -219,7 +236,7 @@ fn refuse(house: &House, here: &BoxHouse, refused: ClaimRefused) -> Response<Ful
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = match refused.reason {
         ClaimReason::DoorTaken | ClaimReason::DoorShut => StatusCode::CONFLICT,
-        ClaimReason::NothingToReattach | ClaimReason::NoCredential => StatusCode::FORBIDDEN,
+        ClaimReason::NothingToReattach | ClaimReason::NoCredential | ClaimReason::WrongKey => StatusCode::FORBIDDEN,
         ClaimReason::AgentDiffers | ClaimReason::BadClaim => StatusCode::BAD_REQUEST,
         ClaimReason::Draining | ClaimReason::LedgerDown => StatusCode::SERVICE_UNAVAILABLE,
     };
@@ -233,6 +250,7 @@ const fn recorded_as(reason: ClaimReason) -> Reason {
             Reason::ClaimRefused
         }
         ClaimReason::NothingToReattach => Reason::ReattachRefused,
+        ClaimReason::WrongKey => Reason::KeyRefused,
         ClaimReason::NoCredential => Reason::CredentialOutage,
         ClaimReason::Draining => Reason::Draining,
         ClaimReason::LedgerDown => Reason::LedgerDown,
@@ -254,6 +272,7 @@ fn occupied(here: &BoxHouse, taken: Taken) -> ClaimRefused {
         ClaimReason::DoorTaken
         | ClaimReason::AgentDiffers
         | ClaimReason::NoCredential
+        | ClaimReason::WrongKey
         | ClaimReason::BadClaim
         | ClaimReason::Draining
         | ClaimReason::LedgerDown => (

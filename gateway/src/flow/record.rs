@@ -29,8 +29,13 @@ pub use told::{count, refuse, refuse_inside, refused, refused_after, told};
 
 /// `GET /healthz` at a door: which house this is, and nothing else.
 #[must_use]
-pub fn identity(house: &House, box_id: &BoxId) -> Response<Reply> {
-    let identity = Identity { house: house.fingerprint.clone(), box_id: box_id.clone(), protocol: PROTOCOL };
+pub fn identity(house: &House, box_id: &BoxId, challenge: Option<&str>) -> Response<Reply> {
+    let identity = Identity {
+        house: house.fingerprint.clone(),
+        box_id: box_id.clone(),
+        protocol: PROTOCOL,
+        challenge: challenge.map(str::to_owned),
+    };
     Response::new(Reply::json(serde_json::to_vec(&identity).unwrap_or_default()))
 }
 

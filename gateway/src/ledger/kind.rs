@@ -15,7 +15,9 @@ pub enum Kind {
     Claim,
     Attested,
     Report,
-    /// A run whose boxd took its claim up again after the gateway restarted.
+    /// A run at a TCP door whose claim connection broke: it waits for its boxd.
+    Detached,
+    /// A run whose boxd took its claim up again.
     Reattached,
     /// A run that did not begin.
     Failed,
@@ -55,6 +57,7 @@ impl Kind {
             Self::Claim => "claim",
             Self::Attested => "attested",
             Self::Report => "report",
+            Self::Detached => "detached",
             Self::Reattached => "reattached",
             Self::Failed => "failed",
             Self::Lost => "lost",

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::grip::Grips;
 use super::record::{LiveRun, RunKind, Stain};
 use super::verdict::Evidence;
 use super::{Run, digest};
@@ -52,6 +53,7 @@ pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
         token_digest: digest(&token),
         cut_at: ceiling.map(|ceiling| Instant::now() + ceiling),
         over: CancellationToken::new(),
+        grips: Grips::default(),
     };
     Minted { run, token }
 }
@@ -107,6 +109,7 @@ impl Run {
             token_digest,
             cut_at,
             over: CancellationToken::new(),
+            grips: Grips::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use box_spec::{
 };
 use jiff::Timestamp;
 
-use super::{AfterLoss, Ask, ClaimError, Run, RunKind, RunRecord, RunState, Runs};
+use super::{AfterLoss, Ask, ClaimError, Reattach, Run, RunKind, RunRecord, RunState, Runs};
 
 fn boxed() -> BoxId {
     "one".parse().expect("a box id")
@@ -118,7 +118,7 @@ fn a_shut_door_stays_shut_over_a_restart_until_an_operator_releases_it() {
     drop(runs);
     let runs = open(folder.path());
     assert_eq!(reason(&runs), Some(ClaimReason::DoorShut));
-    assert!(runs.reattach(&boxed(), &token).is_err());
+    assert!(runs.reattach(&boxed(), &token, Reattach::Waiting).is_err());
     assert_eq!(runs.release(&boxed()).expect("released"), Some(run.id.clone()));
     assert_eq!(runs.release(&boxed()).expect("nothing to release"), None);
     assert_eq!(reason(&runs), None);
@@ -134,11 +134,14 @@ fn after_a_restart_only_the_token_takes_the_run_up_again() {
     assert_eq!(runs.waiting().len(), 1);
     assert_eq!(reason(&runs), Some(ClaimReason::DoorTaken));
     let guess: RunToken = "00000000-0000-4000-8000-000000000000".parse().expect("a token");
-    assert_eq!(runs.reattach(&boxed(), &guess).expect_err("no run").reason, ClaimReason::NothingToReattach);
-    let again = runs.reattach(&boxed(), &token).expect("the run");
+    assert_eq!(
+        runs.reattach(&boxed(), &guess, Reattach::Waiting).expect_err("no run").reason,
+        ClaimReason::NothingToReattach
+    );
+    let (again, grip) = runs.reattach(&boxed(), &token, Reattach::Waiting).expect("the run");
     assert_eq!((again.id.clone(), again.sentinels.clone()), (run.id.clone(), run.sentinels.clone()));
-    assert!(!runs.waits(&again));
-    assert!(runs.reattach(&boxed(), &token).is_err(), "a held run cannot be taken up twice");
+    assert!(!runs.waits(&again, &grip));
+    assert!(runs.reattach(&boxed(), &token, Reattach::Waiting).is_err(), "a held run cannot be taken up twice");
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn what_a_box_proved_holds_over_a_restart() {
     let (run, token) = runs.claim(ask(true)).expect("a run");
     runs.attest(&run, attestation()).expect("written");
     drop(runs);
-    let again = open(folder.path()).reattach(&boxed(), &token).expect("the run");
+    let (again, _) = open(folder.path()).reattach(&boxed(), &token, Reattach::Waiting).expect("the run");
     assert_eq!(again.attested(), Some(&attestation()));
 }
 
@@ -238,7 +241,7 @@ fn what_counts_against_a_run_outlives_the_gateway_and_not_the_run() {
         assert!(run.held_against_it().is_some(), "{name}");
         drop(runs);
         let runs = open(folder.path());
-        let run = runs.reattach(&boxed(), &token).expect("the run");
+        let (run, _) = runs.reattach(&boxed(), &token, Reattach::Waiting).expect("the run");
         assert!(run.held_against_it().is_some(), "{name} was forgotten");
         runs.end(&run, &record(&run)).expect("recorded");
         let left = std::fs::read_dir(folder.path().join("live")).expect("a listing").count();
@@ -270,9 +273,79 @@ fn a_run_cut_at_its_ceiling_while_nobody_held_it_may_still_report() {
     let runs = open(folder.path());
     let waiting = runs.waiting();
     waiting[0].cut();
-    assert!(runs.reattach(&boxed(), &token).is_err(), "one that is over is over");
+    assert!(runs.reattach(&boxed(), &token, Reattach::Waiting).is_err(), "one that is over is over");
     assert!(waiting[0].reached_ceiling());
     assert!(!waiting[0].reached_ceiling(), "no news");
     assert!(runs.caller(&boxed(), &token).is_none(), "its token opens no tunnel");
-    runs.reattach(&boxed(), &token).expect("the run, for its report");
+    runs.reattach(&boxed(), &token, Reattach::Waiting).expect("the run, for its report");
+}
+
+/// A run that has attested, so that it has an agent.
+fn attested(runs: &Runs, init: bool) -> (std::sync::Arc<Run>, RunToken) {
+    let (run, token) = runs.claim(ask(init)).expect("a run");
+    runs.attest(&run, attestation()).expect("written");
+    (run, token)
+}
+
+#[test]
+fn a_claim_that_breaks_at_a_tcp_door_waits_and_its_token_takes_it_up_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = attested(&runs, true);
+    let first = run.grip();
+    assert!(runs.detach(&run, &first));
+    assert!(runs.waits(&run, &first));
+    assert!(!runs.detach(&run, &first), "it waits already");
+    assert_eq!(runs.caller(&boxed(), &token).expect("what is under way goes on").id, run.id);
+    assert_eq!(reason(&runs), Some(ClaimReason::DoorTaken));
+    let guess: RunToken = "00000000-0000-4000-8000-000000000000".parse().expect("a token");
+    assert!(runs.reattach(&boxed(), &guess, Reattach::AlsoHeld).is_err());
+    let (again, second) = runs.reattach(&boxed(), &token, Reattach::AlsoHeld).expect("the run");
+    assert!(again.id == run.id && second.holds() && !first.holds());
+    // The wait that began with the first break must not end what was taken up and broke once more.
+    assert!(runs.detach(&run, &second));
+    assert!(!runs.waits(&run, &first) && runs.waits(&run, &second));
+    // It never came back: as any lost run.
+    let (after, written) = runs.lose(&run, &record(&run));
+    written.expect("recorded");
+    assert_eq!(after, AfterLoss::Freed);
+    assert!(run.over().is_cancelled() && runs.caller(&boxed(), &token).is_none());
+}
+
+#[test]
+fn at_a_tcp_door_the_box_may_know_of_the_break_before_the_house() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = attested(&runs, false);
+    let first = run.grip();
+    assert!(runs.reattach(&boxed(), &token, Reattach::Waiting).is_err(), "at a unix door a held run is not lost");
+    assert!(first.holds());
+    let (_, second) = runs.reattach(&boxed(), &token, Reattach::AlsoHeld).expect("the run");
+    assert!(!first.holds() && second.holds());
+    assert!(!runs.detach(&run, &first), "the connection before has nothing to say any more");
+    assert!(runs.detach(&run, &second));
+    // Not PID 1, and not back in time: something may live on.
+    assert_eq!(runs.lose(&run, &record(&run)).0, AfterLoss::Shut);
+    assert!(!runs.detach(&run, &second), "a shut door stays shut");
+    assert!(runs.reattach(&boxed(), &token, Reattach::AlsoHeld).is_err());
+}
+
+#[test]
+fn a_claim_without_an_agent_cannot_be_taken_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (_run, token) = runs.claim(ask(true)).expect("a run");
+    assert!(runs.reattach(&boxed(), &token, Reattach::AlsoHeld).is_err());
+}
+
+#[test]
+fn a_run_that_waits_when_the_gateway_goes_waits_for_the_next_one_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = open(folder.path());
+    let (run, token) = attested(&runs, true);
+    assert!(runs.detach(&run, &run.grip()));
+    drop(runs);
+    let runs = open(folder.path());
+    assert_eq!(runs.waiting().len(), 1);
+    runs.reattach(&boxed(), &token, Reattach::AlsoHeld).expect("the run");
 }

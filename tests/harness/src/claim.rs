@@ -1,17 +1,21 @@
 //! The claim spoken by a test instead of boxd: takes a run at a door, so that raw bytes can be sent with its token.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use box_spec::wire::Identity;
 use box_spec::{Attestation, BoxFacts, Claim, ClaimRefused, FromBox, FromHouse, Layer, Layers, Report, Spec, wire};
+
+use crate::network::Wire;
 
 /// A run that this test holds. Dropped, the claim breaks.
 pub struct Claimed {
     pub spec: Spec,
-    stream: BufReader<UnixStream>,
+    stream: BufReader<Wire>,
 }
 
 /// The house's answer to a claim.
@@ -31,13 +35,20 @@ impl Claimed {
             Answer::Refused { status, body } => {
                 bail!("the claim was refused with {status}: {body:?}")
             }
-            Answer::Taken(mut claimed) => {
-                claimed.say(&FromBox::Attest(attestation()))?;
-                match claimed.next(WAIT)? {
-                    FromHouse::Go => Ok(*claimed),
-                    other => bail!("no word to go, but {other:?}"),
-                }
-            }
+            Answer::Taken(claimed) => claimed.attested(),
+        }
+    }
+
+    /// Attests as a good box would, and waits for the word to go.
+    ///
+    /// # Errors
+    ///
+    /// When the attestation is refused.
+    pub fn attested(mut self) -> Result<Self> {
+        self.say(&FromBox::Attest(attestation()))?;
+        match self.next(WAIT)? {
+            FromHouse::Go => Ok(self),
+            other => bail!("no word to go, but {other:?}"),
         }
     }
 
@@ -57,11 +68,30 @@ impl Claimed {
     ///
     /// When the door does not answer as a door.
     pub fn ask_raw(door: &Path, body: &[u8]) -> Result<Answer> {
-        let stream = UnixStream::connect(door).context("connect the door")?;
-        stream.set_read_timeout(Some(WAIT)).context("set a deadline")?;
-        let mut stream = BufReader::new(stream);
+        let wire = UnixStream::connect(door).map(Wire::Socket).context("connect the door")?;
+        Self::ask_on(wire, body, |_| Ok(String::new()))
+    }
+
+    /// Claims with these words at a TCP door. `prove` makes the proof of what the door says of itself, and gives nothing for
+    /// a claim without any.
+    ///
+    /// # Errors
+    ///
+    /// When the door does not answer as a door.
+    pub fn ask_at(door: SocketAddr, claim: &Claim, prove: impl Fn(&Identity) -> Option<String>) -> Result<Answer> {
+        let body = serde_json::to_vec(claim).context("write the claim")?;
+        Self::ask_on(Wire::to(door)?, &body, |wire| {
+            let identity = crate::network::identity(wire)?;
+            Ok(prove(&identity).map(|proof| format!("{}: {proof}\r\n", wire::PROOF_HEADER)).unwrap_or_default())
+        })
+    }
+
+    fn ask_on(wire: Wire, body: &[u8], prove: impl Fn(&mut BufReader<Wire>) -> Result<String>) -> Result<Answer> {
+        wire.set_read_timeout(WAIT).context("set a deadline")?;
+        let mut stream = BufReader::new(wire);
+        let proof = prove(&mut stream)?;
         let head = format!(
-            "POST {} HTTP/1.1\r\nHost: door\r\nConnection: Upgrade\r\nUpgrade: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            "POST {} HTTP/1.1\r\nHost: door\r\nConnection: Upgrade\r\nUpgrade: {}\r\n{proof}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             wire::CLAIM_PATH,
             wire::CLAIM_UPGRADE,
             body.len()
@@ -105,7 +135,7 @@ impl Claimed {
     ///
     /// When none comes in time, or the claim was ended.
     pub fn next(&mut self, time: Duration) -> Result<FromHouse> {
-        self.stream.get_ref().set_read_timeout(Some(time)).context("set a deadline")?;
+        self.stream.get_ref().set_read_timeout(time).context("set a deadline")?;
         next(&mut self.stream)
     }
 
@@ -178,7 +208,7 @@ pub fn report() -> Report {
     }
 }
 
-fn read_head(stream: &mut BufReader<UnixStream>) -> Result<(u16, usize)> {
+pub(crate) fn read_head(stream: &mut BufReader<Wire>) -> Result<(u16, usize)> {
     let mut status = None;
     let mut length = 0;
     loop {
@@ -203,7 +233,7 @@ fn read_head(stream: &mut BufReader<UnixStream>) -> Result<(u16, usize)> {
     }
 }
 
-fn next(stream: &mut BufReader<UnixStream>) -> Result<FromHouse> {
+fn next(stream: &mut BufReader<Wire>) -> Result<FromHouse> {
     let mut line = Vec::new();
     stream.take(wire::LINE_LIMIT as u64).read_until(b'\n', &mut line).context("wait for the house's word")?;
     if line.is_empty() {

@@ -12,6 +12,8 @@ pub enum Need {
     Root,
     /// User, mount, PID and network namespaces.
     Namespaces,
+    /// Network namespaces with an interface that leads out.
+    Networks,
     /// Mounting a file system where the tests run.
     Mounts,
     Gateway,
@@ -55,6 +57,7 @@ impl Need {
         match self {
             Self::Root => (!nix::unistd::Uid::effective().is_root()).then(|| "needs root".to_owned()),
             Self::Namespaces => (!namespaces()).then(|| "this machine allows no user namespaces".to_owned()),
+            Self::Networks => crate::network::missing(),
             Self::Mounts => (!mounts()).then(|| "this machine allows no mounts".to_owned()),
             Self::Gateway => Tools::gateway().err().map(|fault| fault.to_string()),
             Self::Boxd => Tools::boxd().err().map(|fault| fault.to_string()),

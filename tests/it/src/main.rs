@@ -31,6 +31,7 @@ mod wire;
 mod proof;
 mod crash;
 mod attack;
+mod tcp;
 mod docker;
 mod pages;
 
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         attack::claim::CASES,
         attack::flood::CASES,
         attack::lost::CASES,
+        tcp::CASES,
         docker::CASES,
         docker::mistakes::CASES,
         docker::devcontainer::CASES,

@@ -49,7 +49,8 @@ fn impersonate(stream: UnixStream, certificate: &str, claimed: &Fingerprint) -> 
         let mut body = vec![0; length.map_or(Ok(0), str::parse)?];
         reader.read_exact(&mut body)?;
         if head.starts_with("get /healthz") {
-            let identity = Identity { house: claimed.clone(), box_id: "one".parse()?, protocol: PROTOCOL };
+            let identity =
+                Identity { house: claimed.clone(), box_id: "one".parse()?, protocol: PROTOCOL, challenge: None };
             let body = serde_json::to_string(&identity)?;
             write!(writer, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
             continue;

@@ -8,9 +8,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::http::{HttpFault, Lines};
-use super::{ClaimFault, identify, open};
+use super::{Asked, ClaimFault, Way};
 use crate::say;
-use ::shim::Door;
 
 /// The run's connection, kept by a task of its own.
 #[derive(Debug)]
@@ -31,11 +30,11 @@ pub(in crate::launch) enum Told {
 }
 
 impl Held {
-    pub(super) fn new(door: Door, agent: Option<Agent>, spec: &Spec, lines: Lines) -> Self {
+    pub(super) fn new(way: Way, agent: Option<Agent>, spec: &Spec, lines: Lines) -> Self {
         let (tell, told) = mpsc::channel(8);
         let (to_say, saying) = mpsc::channel(2);
         let keeper = Keeper {
-            door,
+            way,
             agent,
             run: spec.run.clone(),
             house: spec.house.clone(),
@@ -67,7 +66,7 @@ impl Held {
 }
 
 struct Keeper {
-    door: Door,
+    way: Way,
     agent: Option<Agent>,
     run: RunId,
     house: Fingerprint,
@@ -127,7 +126,7 @@ impl Keeper {
         }
     }
 
-    /// Takes the run up again, for as long as a gateway may need to start again.
+    /// Takes the run up again, for as long as a gateway may need to start again, or a network to come back.
     async fn take_up(&self, broken: &HttpFault) -> Result<Lines, String> {
         let broken = say::chain(broken);
         if !self.may_reattach {
@@ -148,8 +147,8 @@ impl Keeper {
 
     async fn try_to_take_up(&self) -> Result<Lines, Trouble> {
         // The token is shown to this house alone.
-        identify(&self.door, Some(&self.house)).await.map_err(Trouble::of)?;
-        let (spec, lines) = open(&self.door, self.agent, false, Some(self.token.clone())).await.map_err(Trouble::of)?;
+        let asked = Asked { agent: self.agent, command: false, reattach: Some(self.token.clone()) };
+        let (spec, lines) = self.way.open(Some(&self.house), asked).await.map_err(Trouble::of)?;
         match spec.run == self.run && spec.house == self.house {
             true => Ok(lines),
             false => Err(Trouble::Final("the house gave another run".to_owned())),

@@ -4,14 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use box_spec::FromHouse;
-use box_spec::wire::{CLAIM_UPGRADE, LINE_LIMIT};
+use box_spec::wire::{CLAIM_PATH, CLAIM_UPGRADE, HEALTH_PATH, LINE_LIMIT, PROOF_HEADER};
 use serde::Serialize;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use ::shim::Door;
+use ::shim::{Door, DoorStream};
 
 /// What the house says to a request.
 pub(super) enum Reply {
@@ -22,7 +21,7 @@ pub(super) enum Reply {
 /// Lines of JSON, both ways.
 #[derive(Debug)]
 pub(super) struct Lines {
-    stream: UnixStream,
+    stream: DoorStream,
     /// Read and not yet given out.
     held: Vec<u8>,
 }
@@ -41,27 +40,42 @@ pub(super) enum HttpFault {
     Protocol(&'static str),
 }
 
-/// Sends one request on a connection of its own; `body` makes it a claim.
-pub(super) async fn ask(door: &Door, method: &str, path: &str, body: Option<&[u8]>) -> Result<Reply, HttpFault> {
+/// One connection to the door.
+pub(super) async fn open(door: &Door) -> Result<Lines, HttpFault> {
     let stream = door.connect().await.map_err(HttpFault::Connect)?;
-    let mut lines = Lines { stream, held: Vec::new() };
-    timeout(ANSWER, async {
-        let connection = match body {
-            Some(body) => format!("Connection: Upgrade\r\nUpgrade: {CLAIM_UPGRADE}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len()),
-            None => "Connection: close\r\n".to_owned(),
-        };
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: door\r\n{connection}\r\n").into_bytes();
-        request.extend_from_slice(body.unwrap_or_default());
+    Ok(Lines { stream, held: Vec::new() })
+}
+
+/// Asks who is behind the door. The connection goes on.
+pub(super) async fn identity(lines: &mut Lines) -> Result<(u16, Vec<u8>), HttpFault> {
+    let request = format!("GET {HEALTH_PATH} HTTP/1.1\r\nHost: door\r\n\r\n");
+    in_time(lines.answer(request.as_bytes())).await
+}
+
+/// Claims with this body, and at a TCP door with the proof of the key.
+pub(super) async fn claim(mut lines: Lines, body: &[u8], proof: Option<&str>) -> Result<Reply, HttpFault> {
+    let proof = proof.map(|proof| format!("{PROOF_HEADER}: {proof}\r\n")).unwrap_or_default();
+    let length = body.len();
+    let mut request = format!("POST {CLAIM_PATH} HTTP/1.1\r\nHost: door\r\nConnection: Upgrade\r\nUpgrade: {CLAIM_UPGRADE}\r\n{proof}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    request.extend_from_slice(body);
+    in_time(async {
         lines.stream.write_all(&request).await.map_err(HttpFault::Speak)?;
         let head = lines.head().await?;
         if head.status == 101 {
-            return if head.upgraded { Ok(Reply::Upgraded(lines)) } else { Err(HttpFault::Protocol("a 101 to something else")) };
+            return if head.upgraded {
+                Ok(Reply::Upgraded(lines))
+            } else {
+                Err(HttpFault::Protocol("a 101 to something else"))
+            };
         }
         let body = lines.body(head.length).await?;
         Ok(Reply::Answer { status: head.status, body })
     })
     .await
-    .map_err(|_| HttpFault::Late(ANSWER.as_secs()))?
+}
+
+async fn in_time<T>(exchange: impl Future<Output = Result<T, HttpFault>>) -> Result<T, HttpFault> {
+    timeout(ANSWER, exchange).await.map_err(|_| HttpFault::Late(ANSWER.as_secs()))?
 }
 
 struct Head {
@@ -97,6 +111,13 @@ impl Lines {
         line.push(b'\n');
         let sent = timeout(ANSWER, self.stream.write_all(&line)).await;
         sent.map_err(|_| HttpFault::Late(ANSWER.as_secs()))?.map_err(HttpFault::Speak)
+    }
+
+    async fn answer(&mut self, request: &[u8]) -> Result<(u16, Vec<u8>), HttpFault> {
+        self.stream.write_all(request).await.map_err(HttpFault::Speak)?;
+        let head = self.head().await?;
+        let body = self.body(head.length).await?;
+        Ok((head.status, body))
     }
 
     async fn fill(&mut self) -> Result<(), HttpFault> {
@@ -137,7 +158,8 @@ impl Lines {
                 return Err(HttpFault::Protocol("an answer above 64 KiB"));
             }
         }
-        Ok(std::mem::take(&mut self.held))
+        let rest = length.map_or_else(Vec::new, |length| self.held.split_off(length.min(self.held.len())));
+        Ok(std::mem::replace(&mut self.held, rest))
     }
 }
 

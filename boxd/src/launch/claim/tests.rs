@@ -33,6 +33,8 @@ fn scene(house: Option<&str>) -> Scene {
         agent_arguments: Vec::new(),
         output: Output::Native,
         door: Door::at(path.clone()),
+        network_door: None,
+        over_network: None,
         session: folder.path().to_owned(),
         workspace: None,
         house: house.map(|house| house.parse().expect("a fingerprint")),
@@ -55,8 +57,12 @@ fn spec(ca: &str) -> Spec {
 }
 
 fn identity(house: &str) -> Vec<u8> {
-    let identity =
-        Identity { house: house.parse().expect("good"), box_id: "b".parse().expect("good"), protocol: PROTOCOL };
+    let identity = Identity {
+        house: house.parse().expect("good"),
+        box_id: "b".parse().expect("good"),
+        protocol: PROTOCOL,
+        challenge: None,
+    };
     answer(200, &serde_json::to_string(&identity).expect("json"))
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::house::{BoxHouse, House};
 use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
-use crate::runs::Run;
+use crate::runs::{Grip, Run};
 
 use super::{Opened, proof, settle};
 
@@ -24,6 +24,7 @@ struct Dialogue {
     house: Arc<House>,
     here: Arc<BoxHouse>,
     run: Arc<Run>,
+    grip: Grip,
     claimed_init: bool,
     taken_up: bool,
     /// On this connection: a run that was taken up may prove itself again, once.
@@ -42,7 +43,11 @@ enum Next {
     Attested(Box<Attestation>),
     Reported(Report),
     NotUnderstood,
-    Gone(&'static str),
+    /// The connection broke.
+    Gone,
+    Late,
+    /// Another connection took the run up.
+    TakenOver,
     CutNow,
     Draining,
 }
@@ -55,10 +60,14 @@ pub(super) async fn hold(
     claimed_init: bool,
     upgrade: OnUpgrade,
 ) {
-    let Opened { run, token, taken_up } = opened;
+    let Opened { run, grip, token, taken_up } = opened;
     let _held = house.drain.hold();
     let Ok(Ok(upgraded)) = tokio::time::timeout(Duration::from_secs(10), upgrade).await else {
-        return broken(&house, &run, taken_up, "the claim ended before it began").await;
+        let why = "the claim ended before it began";
+        return match taken_up && here.key.is_some() {
+            true => settle::detached(&house, &run, &grip).await,
+            false => broken(&house, &run, taken_up, why).await,
+        };
     };
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
     let spec = spec(&house, &run, token);
@@ -67,6 +76,7 @@ pub(super) async fn hold(
         house,
         here,
         run,
+        grip,
         claimed_init,
         taken_up,
         attested: false,
@@ -78,7 +88,7 @@ pub(super) async fn hold(
     if dialogue.say(&FromHouse::Spec(Box::new(spec))).await {
         dialogue.until_the_end().await;
     } else {
-        dialogue.broken("the claim broke").await;
+        dialogue.gone("the claim broke").await;
     }
 }
 
@@ -131,11 +141,23 @@ impl Dialogue {
                     return self.nothing_more().await;
                 }
                 Next::NotUnderstood => return self.broken("the claim carried what is no message of it").await,
-                Next::Gone(why) => return self.broken(why).await,
+                Next::Gone => return self.gone("the claim broke and no report came").await,
+                Next::Late => return self.broken("the box did not answer in time").await,
+                Next::TakenOver => return,
                 Next::CutNow => self.cut_at_the_ceiling().await,
                 Next::Draining => return self.leave_to_the_next_house(),
             }
         }
+    }
+
+    /// The connection is gone. Over a network that says nothing about the box: where there is an agent, it has a while to
+    /// come back.
+    async fn gone(self, why: &str) {
+        let begun = self.taken_up || self.run.attested().is_some();
+        if begun && self.here.key.is_some() {
+            return settle::detached(&self.house, &self.run, &self.grip).await;
+        }
+        self.broken(why).await;
     }
 
     async fn broken(self, why: &str) {
@@ -220,13 +242,14 @@ impl Dialogue {
         let mut reader = (&mut self.reader).take(room);
         let read = tokio::select! {
             () = at(cut_at) => return Next::CutNow,
-            () = at(self.due) => return Next::Gone("the box did not answer in time"),
+            () = at(self.due) => return Next::Late,
+            () = self.grip.lost() => return Next::TakenOver,
             () = self.house.drain.started() => return Next::Draining,
             read = reader.read_until(b'\n', &mut self.line) => read,
         };
         let line = std::mem::take(&mut self.line);
         if read.is_err() || line.last() != Some(&b'\n') && line.len() < LINE_LIMIT {
-            return Next::Gone("the claim broke and no report came");
+            return Next::Gone;
         }
         match serde_json::from_slice(&line) {
             Ok(FromBox::Attest(attestation)) => Next::Attested(Box::new(attestation)),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::house::House;
 use crate::ledger::{Entry, Kind, Receipt};
-use crate::runs::{AfterLoss, Run, RunRecord, RunState};
+use crate::runs::{AfterLoss, Grip, Run, RunRecord, RunState};
 
 /// A report came: the verdict, its line and its record.
 pub(super) async fn report(house: &House, run: &Arc<Run>, report: &Report) -> Settled {
@@ -84,20 +84,33 @@ pub(super) async fn lost(house: &House, run: &Arc<Run>, why: &str) {
     tracing::warn!(run = %run.id, r#box = %run.box_id, door, why, "a run was lost");
 }
 
-/// After a restart: cuts a run that reaches its ceiling before its boxd is back, and loses one that it never came back for.
-pub async fn until_taken_up(house: Arc<House>, run: Arc<Run>, limit: Duration) {
+/// The claim connection at a TCP door broke: the run waits for its boxd. Nothing where another connection has it by now.
+pub(super) async fn detached(house: &Arc<House>, run: &Arc<Run>, grip: &Grip) {
+    if !house.runs.detach(run, grip) {
+        return;
+    }
+    let why = "the claim broke and the box did not come back in time";
+    let limit = house.limits.reattach;
+    tokio::spawn(until_taken_up(Arc::clone(house), Arc::clone(run), grip.clone(), limit, why));
+    written(house, Entry::new(Kind::Detached).box_id(&run.box_id).run_id(&run.id), "record a broken claim").await;
+    tracing::warn!(run = %run.id, r#box = %run.box_id, "the claim of a run broke: its box may take it up again");
+}
+
+/// Waits for the boxd of a run that was left: cuts the run when it reaches its ceiling before that, and loses one that its
+/// boxd never came back for.
+pub async fn until_taken_up(house: Arc<House>, run: Arc<Run>, grip: Grip, limit: Duration, why: &'static str) {
     let end = Instant::now() + limit;
     if let Some(at) = run.cut_at().filter(|at| *at < end) {
         tokio::time::sleep_until(at).await;
-        if house.runs.waits(&run) {
+        if house.runs.waits(&run, &grip) {
             cut(&house, &run).await;
         }
     }
     tokio::select! {
         () = house.drain.started() => {}
         () = tokio::time::sleep_until(end) => {
-            if house.runs.waits(&run) {
-                lost(&house, &run, "the house restarted and the box did not come back in time").await;
+            if house.runs.waits(&run, &grip) {
+                lost(&house, &run, why).await;
             }
         }
     }
