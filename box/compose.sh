@@ -1,10 +1,39 @@
 #!/bin/sh
-# What compose.yaml does besides serving: `prepare` fills and owns volumes and folders, `hello` says what is there,
-# `demo` what was seen.
+# What compose.yaml does besides serving: `prepare` fills and owns volumes and folders (`prepare-network` those of
+# compose.network.yaml), `hello` says what is there, `demo` what was seen.
 set -eu
 
 # As root with CHOWN and DAC_OVERRIDE: fresh volumes and folders that the engine made belong to root.
 prepare() {
+    programs
+    # Never below these folders: what is in them, a box may have made.
+    own 0700 /data /demo/* /runs/claude /runs/codex /runs/pi
+    # The volume is the lock of a door: whoever is given it is that box, whatever its user.
+    own 0755 /doors/*
+    own_workspace
+}
+
+# The same for boxes with a network: in place of a door each has a volume with its key, where the house writes its fingerprint.
+prepare_network() {
+    programs
+    own 0700 /data /runs/claude /runs/codex /runs/pi
+    for box in claude codex pi; do
+        key "/keys/$box"
+    done
+    own 0755 /keys/*
+    own_workspace
+}
+
+# Makes a box key, once: 256 bits in hexadecimal digits, for the user of house and boxes alone.
+key() {
+    [ ! -s "$1/key" ] || return 0
+    (umask 077; od -An -v -N32 -tx1 /dev/urandom | tr -d ' \n' > "$1/key.new")
+    [ "$(wc -c < "$1/key.new")" = 64 ]
+    chown "$owner" "$1/key.new"
+    mv -f "$1/key.new" "$1/key"
+}
+
+programs() {
     # A box that runs keeps the file it was started from; the new one takes its name.
     cp /opt/boxgate/boxd /boxgate/boxd.new
     chmod 0555 /boxgate/boxd.new
@@ -13,11 +42,6 @@ prepare() {
         ln -sfn boxd "/boxgate/run-$agent"
     done
     chmod 0755 /boxgate
-    # Never below these folders: what is in them, a box may have made.
-    own 0700 /data /demo/* /runs/claude /runs/codex /runs/pi
-    # The volume is the lock of a door: whoever is given it is that box, whatever its user.
-    own 0755 /doors/*
-    own_workspace
 }
 
 # The mode comes first: once a folder is somebody's, only that user may set it.
@@ -66,7 +90,8 @@ demo() {
 
 case "${1:-}" in
     prepare) owner="$BOXGATE_UID:$BOXGATE_GID"; prepare ;;
+    prepare-network) owner="$BOXGATE_UID:$BOXGATE_GID"; prepare_network ;;
     hello) hello "$2" ;;
     demo) demo "$2" ;;
-    *) echo "usage: compose.sh prepare | hello CONFIG | demo CONFIG" >&2; exit 64 ;;
+    *) echo "usage: compose.sh prepare | prepare-network | hello CONFIG | demo CONFIG" >&2; exit 64 ;;
 esac

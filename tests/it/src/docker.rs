@@ -5,6 +5,7 @@ pub(crate) mod devcontainer;
 pub(crate) mod images;
 pub(crate) mod engines;
 pub(crate) mod clients;
+pub(crate) mod network;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -91,6 +91,7 @@ fn main() -> ExitCode {
         docker::clients::CASES,
         pages::CASES,
         docker::images::CASES,
+        docker::network::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())
 }
