@@ -92,6 +92,7 @@ fn main() -> ExitCode {
         pages::CASES,
         docker::images::CASES,
         docker::network::CASES,
+        pages::manifests::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())
 }

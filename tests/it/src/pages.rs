@@ -1,5 +1,7 @@
 //! Pages that hold more than words, against the programs: credentials for each agent, and what is kept quiet of each.
 
+pub(crate) mod manifests;
+
 use anyhow::{Context, Result, ensure};
 use box_spec::Agent;
 use harness::{Case, Tools, case};
