@@ -1,5 +1,6 @@
 //! Tasks of the workshop: `cargo xtask demo` shows governed runs, `cargo xtask test` runs every check,
-//! `cargo xtask agents` measures how the agents end, and what their newest versions changed.
+//! `cargo xtask agents` measures how the agents end, and what their newest versions changed; `cargo xtask bench` measures
+//! what boxgate costs.
 //!
 //! It uses none of the workspace's crates, so that it is built in seconds and can show progress while they are.
 
@@ -8,6 +9,7 @@ mod test;
 mod agents;
 mod latest;
 mod matrix;
+mod bench;
 mod house;
 mod provider;
 mod build;
@@ -33,6 +35,8 @@ enum Task {
     Test(test::Options),
     /// How the agents end, bare and in the box, and what drifted in their newest versions: for `docs/agents.md`.
     Agents(agents::Options),
+    /// What boxgate costs, beside its peers: for `docs/performance.md`.
+    Bench(bench::Options),
 }
 
 #[expect(clippy::print_stderr, reason = "the one place where a fault is told")]
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Agents(options) => agents::run(&options),
+        Task::Bench(options) => bench::run(&options),
     };
     done.unwrap_or_else(|fault| {
         eprintln!("error: {fault:#}");

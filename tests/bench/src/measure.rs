@@ -1,0 +1,185 @@
+//! The measures: each is one load on one fresh subject, and gives a few numbers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bench::certs::HOST;
+use bench::ground::{Ground, SECRET};
+use bench::wire::Connection;
+use clap::ValueEnum;
+use tokio::runtime::Runtime;
+
+use crate::cost;
+use crate::load::{self, Done};
+use crate::subject::{Prepare, Started, Subject, old_house};
+
+/// One load.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub(crate) enum Measure {
+    /// New connections to a known host.
+    Connect,
+    /// New connections, each to a new host.
+    Mint,
+    /// Requests on 1 connection.
+    Single,
+    /// Requests on 16 connections.
+    Sixteen,
+    /// Requests on 64 connections.
+    SixtyFour,
+    /// Large answers.
+    Down,
+    /// Large requests.
+    Up,
+    /// 1,000 streams of events.
+    Events,
+    /// 5,000 connections that do nothing.
+    Idle,
+    /// The start.
+    Start,
+    /// The start of a house that has a history.
+    StartOld,
+}
+
+/// What a measure gave, by name.
+pub(crate) type Numbers = BTreeMap<&'static str, f64>;
+
+/// How long, and how much.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) time: Duration,
+    pub(crate) hosts: usize,
+    pub(crate) streams: usize,
+    pub(crate) events: u64,
+    pub(crate) idle: usize,
+    /// Bytes.
+    pub(crate) ledger: u64,
+}
+
+impl Measure {
+    /// Whom it is taken of.
+    pub(crate) const fn subjects(self) -> &'static [Subject] {
+        use Subject::{Boxgate, BoxgateAlways, BoxgateBox, Direct, Hudsucker, Mitmproxy, Nginx};
+        match self {
+            Self::Connect | Self::Sixteen => &[Direct, Boxgate, Nginx, Hudsucker, Mitmproxy],
+            Self::Mint | Self::Start => &[Boxgate, Nginx, Hudsucker, Mitmproxy],
+            Self::Single => &[Direct, Boxgate, BoxgateBox, Nginx, Hudsucker, Mitmproxy],
+            Self::SixtyFour => &[Direct, Boxgate, BoxgateAlways, Nginx, Hudsucker],
+            Self::Down => &[Direct, Boxgate, BoxgateBox, Nginx, Hudsucker, Mitmproxy],
+            Self::Up => &[Direct, Boxgate, Nginx, Hudsucker, Mitmproxy],
+            Self::Events => &[Direct, Boxgate, Nginx, Hudsucker],
+            Self::Idle => &[Boxgate, Nginx, Hudsucker],
+            Self::StartOld => &[Boxgate],
+        }
+    }
+
+    /// Starts the subject, takes the measure, ends the subject.
+    pub(crate) fn take(self, of: &mut dyn Prepare, ground: &Ground, runtime: &Runtime, size: &Size) -> Result<Numbers> {
+        if self == Self::StartOld {
+            let started = old_house(ground, size.ledger)?;
+            return runtime.block_on(first(&started)).map(|ms| Numbers::from([("ms", ms)]));
+        }
+        let started = of.start(ground)?;
+        let ms = runtime.block_on(first(&started))?;
+        runtime.block_on(overwrites(&started))?;
+        let noise = cost::Noise::begin()?;
+        let spent = cost::cpu(&started.roots);
+        let mut numbers = match self {
+            Self::Start => start(&started, ms)?,
+            Self::Idle => runtime.block_on(load::in_time(idle(&started, size)))?,
+            _ => {
+                let done = runtime.block_on(load::in_time(self.load(&started, size)))?;
+                self.numbers(&done, &started, spent)
+            }
+        };
+        numbers.insert("foreign", noise.cores()?);
+        Ok(numbers)
+    }
+
+    async fn load(self, started: &Started, size: &Size) -> Result<Done> {
+        let route = &started.route;
+        match self {
+            Self::Connect => load::connections(route, 16, size.time).await,
+            Self::Mint => load::hosts(route, 1, size.hosts, 8).await,
+            Self::Single => load::requests(route, 1, size.time).await,
+            Self::Sixteen => load::requests(route, 16, size.time).await,
+            Self::SixtyFour => load::requests(route, 64, size.time).await,
+            Self::Down => load::bulk(route, false, size.time).await,
+            Self::Up => load::bulk(route, true, size.time).await,
+            Self::Events => load::events(route, size.streams, size.events, EVENT_PAUSE).await,
+            Self::Idle | Self::Start | Self::StartOld => anyhow::bail!("{self:?} is no load"),
+        }
+    }
+
+    fn numbers(self, done: &Done, started: &Started, before: f64) -> Numbers {
+        let spent = cost::cpu(&started.roots) - before;
+        let each = |per: f64| spent / done.units as f64 * per;
+        match self {
+            Self::Connect | Self::Mint | Self::Events => Numbers::from([
+                ("cpu", each(1e6)),
+                ("rate", done.rate()),
+                ("p50", done.micros(0.5)),
+                ("p99", done.micros(0.99)),
+            ]),
+            Self::Down | Self::Up => {
+                // The first opens TLS; what stands before it is the shim.
+                let shim = started.roots.get(1).map(|root| cost::cpu(&[*root]) / done.units as f64 * 1e9);
+                let mut numbers = Numbers::from([("cpu", each(1e9)), ("rate", done.rate() / 1e6)]);
+                numbers.extend(shim.map(|shim| ("shim", shim)));
+                numbers
+            }
+            _ => Numbers::from([
+                ("cpu", each(1e4)),
+                ("rate", done.rate()),
+                ("p50", done.micros(0.5)),
+                ("p99", done.micros(0.99)),
+            ]),
+        }
+    }
+}
+
+/// Milliseconds from the start of the process until it served the first request.
+async fn first(started: &Started) -> Result<f64> {
+    loop {
+        let asked = async { Connection::open(&started.route, HOST).await?.get("/json").await };
+        match asked.await {
+            Ok(_) => return Ok(started.began.elapsed().as_secs_f64() * 1e3),
+            Err(fault) if started.began.elapsed() > READY => return Err(fault.context("it never answered")),
+            Err(_) => tokio::time::sleep(Duration::from_micros(500)).await,
+        }
+    }
+}
+
+/// A subject that does not do its work is not measured.
+async fn overwrites(started: &Started) -> Result<()> {
+    let mut seen = Vec::new();
+    let mut connection = Connection::open(&started.route, HOST).await?;
+    connection.get_each("/echo", |piece| seen.extend_from_slice(piece)).await?;
+    let seen: String = String::from_utf8_lossy(&seen).chars().rev().collect();
+    let expected = format!("Bearer {SECRET}");
+    ensure!(started.roots.is_empty() || seen == expected, "the credential was not overwritten");
+    Ok(())
+}
+
+fn start(started: &Started, ms: f64) -> Result<Numbers> {
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(Numbers::from([("ms", ms), ("memory", cost::memory(&started.roots)? / 1024.0)]))
+}
+
+async fn idle(started: &Started, size: &Size) -> Result<Numbers> {
+    let before = cost::memory(&started.roots)?;
+    let held = load::hold(&started.route, size.idle).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let after = cost::memory(&started.roots)?;
+    let alive = load::alive(held).await;
+    ensure!(alive == size.idle, "only {alive} of {} connections were alive at the end", size.idle);
+    Ok(Numbers::from([("memory", (after - before) / size.idle as f64), ("alive", alive as f64)]))
+}
+
+/// Names a measure as it is asked for.
+pub(crate) fn name(measure: Measure) -> Result<String> {
+    Ok(measure.to_possible_value().context("name a measure")?.get_name().to_owned())
+}
+
+const EVENT_PAUSE: Duration = Duration::from_millis(500);
+const READY: Duration = Duration::from_secs(30);
