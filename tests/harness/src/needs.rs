@@ -32,6 +32,7 @@ pub enum Need {
     Npm,
     Pip,
     Strace,
+    Valgrind,
     /// The compiler, for what must not compile.
     Rustc,
     /// A C compiler, and the static C library.
@@ -71,6 +72,7 @@ impl Need {
             Self::Npm => program("npm"),
             Self::Pip => program("pip3"),
             Self::Strace => program("strace"),
+            Self::Valgrind => program("valgrind"),
             Self::Rustc => program("rustc"),
             Self::Compiler => program("cc"),
             Self::Musl => program("musl-gcc").or_else(|| program("busybox")),

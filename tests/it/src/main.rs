@@ -32,6 +32,7 @@ mod proof;
 mod crash;
 mod attack;
 mod tcp;
+mod count;
 mod docker;
 mod pages;
 
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         attack::flood::CASES,
         attack::lost::CASES,
         tcp::CASES,
+        count::CASES,
         docker::CASES,
         docker::mistakes::CASES,
         docker::devcontainer::CASES,

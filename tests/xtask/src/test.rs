@@ -149,12 +149,13 @@ impl Sum {
 }
 
 /// Programs that tests need, and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 12] = [
+const PACKAGES: [(&str, &str); 13] = [
     ("python3", "python3"),
     ("openssl", "openssl"),
     ("curl", "curl"),
     ("git", "git"),
     ("strace", "strace"),
+    ("valgrind", "valgrind"),
     ("unshare", "util-linux"),
     ("ip", "iproute2"),
     ("dockerd", "docker.io"),
