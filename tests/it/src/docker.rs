@@ -3,6 +3,7 @@
 pub(crate) mod mistakes;
 pub(crate) mod devcontainer;
 pub(crate) mod images;
+pub(crate) mod down;
 pub(crate) mod engines;
 pub(crate) mod clients;
 pub(crate) mod network;

@@ -93,6 +93,7 @@ fn main() -> ExitCode {
         docker::clients::CASES,
         pages::CASES,
         docker::images::CASES,
+        docker::down::CASES,
         docker::network::CASES,
         pages::manifests::CASES,
     ];
