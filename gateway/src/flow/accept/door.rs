@@ -50,6 +50,10 @@ pub enum DoorFault {
         "open door {address}: no interface of the house has this address; correct `listen`, or join the box's network"
     )]
     NoAddress { address: SocketAddr, source: io::Error },
+    #[error(
+        "open door {address}: something else listens there; end it (`ss -ltnp` names it), or give this box another `listen`"
+    )]
+    InUse { address: SocketAddr },
     #[error("open door {address}")]
     Listen { address: SocketAddr, source: io::Error },
 }
@@ -90,6 +94,7 @@ impl DoorListener {
     fn listen(address: SocketAddr) -> Result<Self, DoorFault> {
         let fault = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrNotAvailable => DoorFault::NoAddress { address, source },
+            io::ErrorKind::AddrInUse => DoorFault::InUse { address },
             _ => DoorFault::Listen { address, source },
         };
         let listener = std::net::TcpListener::bind(address).map_err(fault)?;
@@ -193,3 +198,18 @@ const PROBES_APART: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
 /// The same for one that takes no more of what is sent.
 const UNANSWERED: Duration = Duration::from_secs(25);
+
+#[cfg(test)]
+mod tests {
+    use super::DoorListener;
+
+    #[test]
+    fn an_address_that_is_taken_is_named_with_the_fix() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = taken.local_addr().expect("an address");
+        let said = DoorListener::listen(address).err().map(|fault| fault.to_string()).unwrap_or_default();
+        for part in [address.to_string().as_str(), "something else listens there", "another `listen`"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
