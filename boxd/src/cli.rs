@@ -155,6 +155,10 @@ pub(crate) struct DoctorArguments {
     /// Tries what a hostile agent would, and tells what came of each attempt.
     #[arg(long)]
     pub(crate) attack: bool,
+    /// With --attack: one more place that must be out of reach, as ADDRESS:PORT (TCP) or as the path of a socket or file.
+    /// Repeatable.
+    #[arg(long, value_name = "PLACE", requires = "attack")]
+    pub(crate) reach: Vec<String>,
     /// The door's socket. Also BOXGATE_DOOR; by default /run/boxgate/door/door.sock.
     #[arg(long, value_name = "PATH")]
     pub(crate) door: Option<PathBuf>,

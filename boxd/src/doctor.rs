@@ -7,16 +7,19 @@ mod stores;
 
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
-use box_spec::{Agent, BoxFacts, Layer, Layers};
+use box_spec::{Agent, BoxFacts, Layer, Layers, Searched};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::geteuid;
 
 use self::attack::Attempt;
+use crate::environment::Variables;
 use crate::harden::{self, LeftOut};
 use crate::inputs::WantedDoctor;
 use crate::lock::Network;
-use crate::{exit, facts, find, launch, lock, say, sys, trust, workspace};
+use crate::secrets::{Looked, Places};
+use crate::{exit, facts, find, launch, lock, say, secrets, sys, trust, workspace};
 
 /// Looks, prints what it found, and gives the exit code: 77 where a run would not start or an attack was let in.
 pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
@@ -33,12 +36,13 @@ pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
         }
     };
     if wanted.attack {
-        return attack(scope.as_ref());
+        return attack(scope.as_ref(), wanted);
     }
     let rows = [
-        row(true, "box", &box_of(&facts::look(&network))),
+        row(true, "box", &box_of(&facts::look(&network, Searched::default()))),
         network_row(wanted, &network, open.as_ref()),
         layers_row(&layers),
+        secrets_row(wanted),
         house_row(wanted),
         roots_row(),
         stores_row(wanted),
@@ -92,6 +96,26 @@ fn layers_row(layers: &Layers) -> Row {
     };
     let said: Vec<String> = layers.named().iter().map(|(name, layer)| format!("{name} {}", state(layer))).collect();
     row(true, "hardening", &said.join(", "))
+}
+
+/// Which secrets the house has is told to a run alone; what looks like a credential is seen without that.
+fn secrets_row(wanted: &WantedDoctor) -> Row {
+    let homes = [wanted.variables.get("HOME").map(Path::new), None];
+    let (variables, taken_away) = (&wanted.variables, &wanted.taken_away);
+    let session = wanted.session.as_deref().unwrap_or_else(|| Path::new(""));
+    let places = Places { variables, extra: &Variables::default(), taken_away, session, homes };
+    let Looked { found, searched } = places.real_looking();
+    let Searched { variables, files, bytes, left_out } = searched;
+    if found.is_empty() {
+        let rest = if left_out == 0 { String::new() } else { format!(", {left_out} not looked into") };
+        let said = format!("none seen in {variables} variables and {files} files ({} KiB){rest}", bytes / 1024);
+        return row(true, "secrets", &said);
+    }
+    let said = format!(
+        "what looks like a credential is in {}; take it out of this box and give it to the house",
+        secrets::listed(&found)
+    );
+    row(false, "secrets", &said)
 }
 
 fn house_row(wanted: &WantedDoctor) -> Row {
@@ -154,10 +178,10 @@ fn workspace_row() -> Row {
 }
 
 /// Lets a child attack this process, and waits for what it tells.
-fn attack(scope: Option<&OwnedFd>) -> u8 {
+fn attack(scope: Option<&OwnedFd>, wanted: &WantedDoctor) -> u8 {
     let child = match sys::isolate::clone_into(0) {
         Ok(Some(child)) => child,
-        Ok(None) => sys::isolate::end_now(i32::from(attacked(scope))),
+        Ok(None) => sys::isolate::end_now(i32::from(attacked(scope, wanted))),
         Err(fault) => {
             say::line(&format!("start the attacker: {fault}"));
             return exit::OWN_FAULT;
@@ -172,8 +196,8 @@ fn attack(scope: Option<&OwnedFd>) -> u8 {
     }
 }
 
-fn attacked(scope: Option<&OwnedFd>) -> u8 {
-    let attempts = match attack::attempts(scope) {
+fn attacked(scope: Option<&OwnedFd>, wanted: &WantedDoctor) -> u8 {
+    let attempts = match attack::attempts(scope, &wanted.door, &wanted.reach) {
         Ok(attempts) => attempts,
         Err(fault) => {
             say::line(&format!("enter the scope: {fault}"));

@@ -65,17 +65,40 @@ impl std::fmt::Debug for Variables {
     }
 }
 
-/// Removes what an agent must not inherit, and leaves no copy of it in memory.
-pub(crate) fn scrub(given: BTreeMap<OsString, OsString>) -> Variables {
-    let mut kept = BTreeMap::new();
-    for (name, value) in given {
-        if is_scrubbed(&name.to_string_lossy()) {
-            wipe(value);
-        } else {
-            kept.insert(name, value);
+/// What an agent does not inherit. Overwritten in memory once it is dropped.
+#[derive(Default)]
+pub(crate) struct TakenAway(BTreeMap<OsString, OsString>);
+
+impl TakenAway {
+    /// Of a box that boxd makes none of this is: it goes before there is a second process to have a copy.
+    pub(crate) fn wipe_if(&mut self, is_outside: bool) {
+        if is_outside {
+            *self = Self::default();
         }
     }
-    Variables(kept)
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+impl Drop for TakenAway {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.0).into_values().for_each(wipe);
+    }
+}
+
+/// Prints names only.
+impl std::fmt::Debug for TakenAway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Parts what an agent may inherit from what it must not.
+pub(crate) fn scrub(given: BTreeMap<OsString, OsString>) -> (Variables, TakenAway) {
+    let (taken, kept) = given.into_iter().partition(|(name, _)| is_scrubbed(&name.to_string_lossy()));
+    (Variables(kept), TakenAway(taken))
 }
 
 fn wipe(value: OsString) {
@@ -155,7 +178,7 @@ mod tests {
             run: "r",
             ceiling_seconds: Some(90),
         };
-        build(&scrub(given(names)), &Variables::default(), &around)
+        build(&scrub(given(names)).0, &Variables::default(), &around)
     }
 
     #[test]
@@ -204,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_isolated_box_knows_little_of_its_caller() {
-        let mut kept = scrub(given(&[
+        let (mut kept, _) = scrub(given(&[
             ("DATABASE_URL", "REAL"),
             ("SSH_AUTH_SOCK", "REAL"),
             ("GIT_CONFIG_VALUE_0", "REAL"),

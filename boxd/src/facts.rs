@@ -1,13 +1,13 @@
 //! Facts: what this box is, as its kernel and its image tell it. What cannot be read is left empty.
 
-use box_spec::BoxFacts;
+use box_spec::{BoxFacts, Searched};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::sys::utsname::uname;
 
 use crate::lock::Network;
 
 /// Looks around.
-pub(crate) fn look(network: &Network) -> BoxFacts {
+pub(crate) fn look(network: &Network, searched: Searched) -> BoxFacts {
     let status = read("/proc/self/status");
     let field = |name: &str| status_field(&status, name).map_or_else(String::new, ToOwned::to_owned);
     BoxFacts {
@@ -20,6 +20,7 @@ pub(crate) fn look(network: &Network) -> BoxFacts {
         image: pretty_name(&read("/etc/os-release")).or_else(|| pretty_name(&read("/usr/lib/os-release"))),
         kernel: uname().map_or_else(|_| String::new(), |told| cut(&told.release().to_string_lossy())),
         read_only_root: statvfs("/").is_ok_and(|root| root.flags().contains(FsFlags::ST_RDONLY)),
+        searched,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the caller wants, from arguments and environment: read once, checked, and not looked at again.
 
 mod door;
+mod doctor;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,9 +14,10 @@ use box_spec::{Agent, Fingerprint};
 use shim::Door;
 use thiserror::Error;
 
+pub(crate) use self::doctor::WantedDoctor;
 use self::door::{DoorInputs, pinned};
-use crate::cli::{DoctorArguments, ExecArguments, Output, RunArguments};
-use crate::environment::{self, Variables};
+use crate::cli::{ExecArguments, Output, RunArguments};
+use crate::environment::{self, TakenAway, Variables};
 use crate::harden::{LeftOut, LeftOutFault};
 use crate::isolate::Inside;
 use crate::network_door::{NetworkDoor, NetworkDoorFault};
@@ -53,6 +55,8 @@ pub(crate) struct Wanted {
     pub(crate) agent_path: Vec<PathBuf>,
     /// The caller's environment, scrubbed.
     pub(crate) variables: Variables,
+    /// What was scrubbed away.
+    pub(crate) taken_away: TakenAway,
     /// What `--env` adds.
     pub(crate) extra: Variables,
     pub(crate) unsafe_open_network: bool,
@@ -63,17 +67,6 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct WantedVersion {
     pub(crate) agent: Agent,
-    pub(crate) agent_path: Vec<PathBuf>,
-    pub(crate) variables: Variables,
-}
-
-/// `boxd doctor`.
-#[derive(Debug)]
-pub(crate) struct WantedDoctor {
-    pub(crate) attack: bool,
-    pub(crate) door: Door,
-    pub(crate) over_network: Option<SocketAddr>,
-    pub(crate) house: Option<Fingerprint>,
     pub(crate) agent_path: Vec<PathBuf>,
     pub(crate) variables: Variables,
 }
@@ -113,6 +106,8 @@ pub(crate) enum InputFault {
     Reserved(String),
     #[error("the variables {0} and {1} each name another provider: give none, the house serves the agent")]
     TwoProviders(String, String),
+    #[error("--reach takes ADDRESS:PORT or an absolute path, and not {0}")]
+    Reach(String),
     #[error("--env takes NAME=VALUE")]
     NotAVariable,
     #[error("BOXGATE_HOUSE: {0}")]
@@ -143,7 +138,7 @@ impl Inputs {
         let mut given = given;
         let own = OwnVariables::take(&mut given)?;
         let agent = agent_of(&arguments)?.or(own.agent);
-        let variables = environment::scrub(given);
+        let (variables, taken_away) = environment::scrub(given);
         if asks_for_version(&arguments) {
             let agent = agent.ok_or(InputFault::VersionOfWhat)?;
             let agent_path = own.agent_path;
@@ -171,30 +166,12 @@ impl Inputs {
             house: own.house,
             agent_path: own.agent_path,
             variables,
+            taken_away,
             extra,
             unsafe_open_network: arguments.unsafe_open_network,
             left_out: LeftOut::read(&arguments.unsafe_without)?,
             agent_arguments: arguments.agent_arguments,
         })))
-    }
-}
-
-impl WantedDoctor {
-    pub(crate) fn new(arguments: DoctorArguments, given: BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
-        let DoctorArguments { attack, door } = arguments;
-        let mut given = given;
-        let OwnVariables { agent: _, system: _, door: named, session: _, house, key_file, agent_path } =
-            OwnVariables::take(&mut given)?;
-        let DoorInputs { door, network_door } = DoorInputs::new(door.or(named), key_file.as_deref(), house.as_ref())?;
-        let over_network = network_door.map(|door| door.address);
-        Ok(Self { attack, door, over_network, house, agent_path, variables: environment::scrub(given) })
-    }
-
-    /// Into the box that boxd has made.
-    pub(crate) fn move_in(&mut self, inside: Inside) {
-        self.variables.keep_for_isolation();
-        self.door = inside.door;
-        self.over_network = None;
     }
 }
 
@@ -208,7 +185,7 @@ impl Wanted {
         let mut given = given;
         let own = OwnVariables::take(&mut given)?;
         let agent = agent.as_deref().map(str::parse::<Agent>).transpose()?.or(own.agent);
-        let variables = environment::scrub(given);
+        let (variables, taken_away) = environment::scrub(given);
         let at = DoorInputs::new(door.or(own.door), own.key_file.as_deref(), own.house.as_ref())?;
         let session = session_of(session.or(own.session), &variables)?;
         Ok(Self {
@@ -227,6 +204,7 @@ impl Wanted {
             house: own.house,
             agent_path: own.agent_path,
             variables,
+            taken_away,
             extra: extra_variables(&env)?,
             unsafe_open_network,
             left_out: LeftOut::read(&unsafe_without)?,

@@ -13,27 +13,31 @@ mod supervise;
 mod report;
 mod join;
 
+use std::path::Path;
+
 use ::shim::Door;
 use box_spec::wire::Identity;
-use box_spec::{Fingerprint, Layers};
+use box_spec::{Fingerprint, Layers, Searched};
 use nix::sys::signal::Signal;
 use nix::unistd::getpid;
 use thiserror::Error;
 
 use self::claim::{Claimed, Held};
 use self::supervise::Ended;
+use crate::environment::TakenAway;
 use crate::inputs::Wanted;
 use crate::lock::Network;
+use crate::secrets::{Looked, Places};
 use crate::signals::{self, Asked, ChildEnded};
-use crate::{exit, harden, lock, reaper, say, sys, workspace};
+use crate::{exit, harden, lock, reaper, say, secrets, sys, workspace};
 
 /// Runs one agent and gives boxd's exit code.
-pub(crate) fn run(wanted: Wanted, inherited: sys::Inherited) -> u8 {
+pub(crate) fn run(mut wanted: Wanted, inherited: sys::Inherited) -> u8 {
     sys::keep_heap_small();
     if let Err(fault) = sys::close_to_others() {
         return own_fault(&format!("prepare this process: {fault}"));
     }
-    let (before, inherited) = match prepare(&wanted, inherited) {
+    let (before, inherited) = match prepare(&mut wanted, inherited) {
         Ok(prepared) => prepared,
         Err(unproven) => {
             say::line(&unproven);
@@ -58,10 +62,12 @@ struct Before {
     locked: bool,
     network: Network,
     layers: Layers,
+    /// Kept for the search alone.
+    taken_away: TakenAway,
 }
 
 /// Hardens boxd, which has one thread yet, and looks at the box's network; the text says why there is to be no run.
-fn prepare(wanted: &Wanted, inherited: sys::Inherited) -> Result<(Before, sys::Inherited), String> {
+fn prepare(wanted: &mut Wanted, inherited: sys::Inherited) -> Result<(Before, sys::Inherited), String> {
     let (layers, scope) = harden::harden(&wanted.left_out).map_err(|fault| say::chain(&fault))?;
     for (layer, reason) in wanted.left_out.iter() {
         say::line(&format!("WARNING: the agent runs without the layer {layer}: {reason}"));
@@ -82,7 +88,8 @@ fn prepare(wanted: &Wanted, inherited: sys::Inherited) -> Result<(Before, sys::I
             "WARNING: the box is not locked: {open}. What the agent sends there is neither judged nor recorded."
         ));
     }
-    Ok((Before { locked: open.is_none(), network, layers }, inherited.in_scope(scope)))
+    let taken_away = std::mem::take(&mut wanted.taken_away);
+    Ok((Before { locked: open.is_none(), network, layers, taken_away }, inherited.in_scope(scope)))
 }
 
 async fn journey(
@@ -118,7 +125,7 @@ async fn journey(
         }
     };
     let started = report::now();
-    let ended = match governed(&wanted, &claimed, &mut held, &before, inherited, asked, children).await {
+    let ended = match governed(&wanted, &claimed, &mut held, before, inherited, asked, children).await {
         Ok(ended) => ended,
         Err(fault) => {
             say::line(&say::chain(&fault));
@@ -136,16 +143,46 @@ async fn governed(
     wanted: &Wanted,
     claimed: &Claimed,
     held: &mut Held,
-    before: &Before,
+    mut before: Before,
     inherited: sys::Inherited,
     asked: Asked,
     children: ChildEnded,
 ) -> Result<Ended, LaunchFault> {
     let seeded = seed::seed(wanted, claimed, &inherited)?;
+    let secrets = search(wanted, claimed, &seeded.home, std::mem::take(&mut before.taken_away));
     sys::give_memory_back();
     let up = shim::raise(wanted, claimed, seeded).await?;
-    claim::attest(held, up.attestation(claimed, before)).await?;
+    claim::attest(held, up.attestation(claimed, &before, secrets)).await?;
     Ok(supervise::supervise(wanted, claimed, up, held, inherited, asked, children).await?)
+}
+
+/// Whether the box is free of the house's secrets, as far as it was searched.
+struct Secrets {
+    free: bool,
+    searched: Searched,
+}
+
+/// Searches the box once, before there is an agent to be told of what is in it, and says where something was found.
+fn search(wanted: &Wanted, claimed: &Claimed, home: &Path, taken_away: TakenAway) -> Secrets {
+    let Wanted { variables, extra, session, .. } = wanted;
+    let homes = [Some(home), variables.get("HOME").map(Path::new)];
+    let places = Places { variables, extra, taken_away: &taken_away, session, homes };
+    let Some(Looked { found, searched }) = places.marked(&claimed.spec.marks) else {
+        say::line(&"the marks of the house's secrets cannot be read: use the boxd that came with this gateway");
+        return Secrets { free: false, searched: Searched::default() };
+    };
+    if !found.is_empty() {
+        let places = secrets::listed(&found);
+        say::line(&format!(
+            "a secret of the house is in this box, where the agent or another could take it: {places}. Take it out: the house puts it into the requests by itself"
+        ));
+    }
+    for place in places.real_looking_variables().into_iter().filter(|place| !found.contains(place)) {
+        say::line(&format!(
+            "WARNING: {place} holds what looks like a credential. Take it out of this box: the house needs it, and no box does"
+        ));
+    }
+    Secrets { free: found.is_empty(), searched }
 }
 
 /// Who is behind a door, and whether it is the house that it must be; the text says what is wrong.

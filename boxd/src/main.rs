@@ -13,6 +13,8 @@ mod find;
 mod files;
 mod trust;
 mod network_door;
+mod secrets;
+mod reach;
 mod lock;
 mod live;
 mod program;
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
 }
 
 fn examine(mut wanted: WantedDoctor, isolation: Option<IsolateOptions>) -> u8 {
+    wanted.taken_away.wipe_if(isolation.is_some());
     match settle(isolation) {
         Ok(Some(inside)) => wanted.move_in(inside),
         Ok(None) => {}
@@ -87,6 +90,7 @@ fn run(mut wanted: Wanted, isolation: Option<IsolateOptions>) -> u8 {
             return exit::OWN_FAULT;
         }
     };
+    wanted.taken_away.wipe_if(isolation.is_some());
     match settle(isolation) {
         Ok(Some(inside)) => wanted.move_in(inside),
         Ok(None) => {}

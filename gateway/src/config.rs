@@ -59,6 +59,8 @@ pub struct BoxConfig {
     pub unsafe_open_network: bool,
     /// A run here may go without a layer of its hardening, for a reason that it gives.
     pub unsafe_unhardened: bool,
+    /// A run may start although the box holds a secret of the house.
+    pub unsafe_secrets_in_box: bool,
 }
 
 /// How a box reaches the house.

@@ -57,6 +57,8 @@ pub struct BoxHouse {
     pub unsafe_open_network: bool,
     /// A run here may go without a layer of its hardening.
     pub unsafe_unhardened: bool,
+    /// A run here may start although the box holds a secret of the house.
+    pub unsafe_secrets_in_box: bool,
     pub connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
@@ -133,7 +135,8 @@ impl House {
 
 impl BoxHouse {
     fn new(config: BoxConfig, limits: &Limits) -> Self {
-        let BoxConfig { id, door, agent, ceiling, unsafe_open_network, unsafe_unhardened } = config;
+        let BoxConfig { id, door, agent, ceiling, unsafe_open_network, unsafe_unhardened, unsafe_secrets_in_box } =
+            config;
         let (key, door) = match door {
             DoorConfig::Socket(path) => (None, path.display().to_string()),
             DoorConfig::Network(door) => (Some(door.key), door.listen.to_string()),
@@ -146,6 +149,7 @@ impl BoxHouse {
             ceiling,
             unsafe_open_network,
             unsafe_unhardened,
+            unsafe_secrets_in_box,
             connections: Arc::new(Semaphore::new(limits.connections_per_box)),
             requests: Arc::new(Semaphore::new(limits.requests_in_flight_per_box)),
         }

@@ -3,6 +3,7 @@
 pub mod sent_as;
 pub mod credential;
 pub mod login;
+mod marks;
 pub mod source;
 pub mod token;
 
@@ -226,6 +227,9 @@ impl Vault {
                 }
                 Err(fault) => faults.push(VaultFault { name, fault }),
             }
+        }
+        for name in vault.unmarked() {
+            tracing::warn!(secret = %name, "too short a secret, or of odd characters: no box is searched for it");
         }
         if faults.is_empty() { Ok(vault) } else { Err(faults) }
     }

@@ -16,6 +16,8 @@ pub struct Attestation {
     pub pinned: bool,
     /// The files that the box's clients are told of hold the house's certificate, as they were read back.
     pub trusts_house: bool,
+    /// None of the house's secrets was found in what [`BoxFacts::searched`] counts.
+    pub secret_free: bool,
     /// The hardening, layer by layer.
     pub layers: Layers,
     /// The agent's numeric user id.
@@ -72,6 +74,20 @@ pub struct BoxFacts {
     /// The kernel's release.
     pub kernel: String,
     pub read_only_root: bool,
+    /// Where the house's secrets were searched for.
+    pub searched: Searched,
+}
+
+/// How far the search for the house's secrets came.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Searched {
+    pub variables: u32,
+    pub files: u32,
+    /// Of the files, in bytes.
+    pub bytes: u64,
+    /// Files and folders that were not looked into: too large, too many, or closed to boxd. Of these nothing is proven.
+    pub left_out: u32,
 }
 
 impl Layers {

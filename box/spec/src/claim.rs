@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Provider};
 use crate::attest::Attestation;
+use crate::marks::Marks;
 use crate::names::{BoxId, Fingerprint, RunId, RunToken};
 use crate::report::{EndedBy, Report, Settled};
 
@@ -48,6 +49,8 @@ pub struct Spec {
     pub ceiling_seconds: Option<u64>,
     /// The worthless credentials of this run, one for each provider that the house can serve.
     pub sentinels: Vec<Sentinel>,
+    /// Every secret of the house, for the search before the agent starts; none where the run is taken up again.
+    pub marks: Marks,
     /// When the run was claimed, RFC 3339 in UTC.
     pub started: String,
 }

@@ -5,12 +5,14 @@
 pub mod names;
 pub mod agent;
 pub mod attest;
+pub mod marks;
 pub mod claim;
 pub mod report;
 pub mod wire;
 
 pub use agent::{Agent, Provider};
-pub use attest::{Attestation, BoxFacts, Layer, Layers};
+pub use attest::{Attestation, BoxFacts, Layer, Layers, Searched};
 pub use claim::{Claim, ClaimReason, ClaimRefused, CredentialKind, FromBox, FromHouse, Sentinel, Spec};
+pub use marks::{Mark, Marks};
 pub use names::{BoxId, Fingerprint, NameFault, RunId, RunToken};
 pub use report::{EndedBy, Report, RunVerdict, Settled, StdoutRecord};

@@ -1,7 +1,7 @@
 //! The names on the wire between boxd and the door. `docs/door.md` tells how they are used.
 
 /// The version of the claim protocol.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// `POST` here with a [`crate::Claim`] and the upgrade below; answered `101`, then JSON lines both ways.
 pub const CLAIM_PATH: &str = "/claim";
 /// The `Upgrade` token of a claim.

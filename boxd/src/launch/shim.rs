@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::claim::Claimed;
 use super::seed::Seeded;
-use super::{Before, is_namespace_init};
+use super::{Before, Secrets, is_namespace_init};
 use crate::environment::{self, Surroundings, Variables};
 use crate::inputs::Wanted;
 use crate::live::{self, Live, Notice};
@@ -62,7 +62,7 @@ fn live(claimed: &Claimed, seeded: &Seeded, shim: Loopback, session: &Path) -> L
 
 impl ShimUp {
     /// What this box can prove, as it is now.
-    pub(super) fn attestation(&self, claimed: &Claimed, before: &Before) -> Attestation {
+    pub(super) fn attestation(&self, claimed: &Claimed, before: &Before, secrets: Secrets) -> Attestation {
         let spec = &claimed.spec;
         Attestation {
             locked: before.locked,
@@ -71,10 +71,11 @@ impl ShimUp {
             namespace_init: is_namespace_init(),
             pinned: claimed.pinned,
             trusts_house: trust::is_in([&self.seeded.ca, &self.seeded.bundle], &spec.ca_pem),
+            secret_free: secrets.free,
             layers: before.layers.clone(),
             uid: geteuid().as_raw(),
             agent_version: self.seeded.agent_version.clone(),
-            facts: facts::look(&before.network),
+            facts: facts::look(&before.network, secrets.searched),
         }
     }
 

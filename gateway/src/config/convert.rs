@@ -97,7 +97,8 @@ fn convert_boxes(
     let ceiling_default = run_ceiling(ceiling, faults);
     let mut ids = BTreeSet::new();
     let mut boxes = Vec::new();
-    for RawBox { id, door, agent, ceiling, unsafe_open_network, unsafe_unhardened } in raw {
+    for raw in raw {
+        let RawBox { id, door, agent, ceiling, unsafe_open_network, unsafe_unhardened, unsafe_secrets_in_box } = raw;
         let agent =
             agent.and_then(|agent| faults.take(&agent.span, agent.value.parse::<Agent>())).unwrap_or(agent_default);
         let ceiling = run_ceiling(ceiling, faults).or(ceiling_default);
@@ -106,9 +107,16 @@ fn convert_boxes(
             .and_then(|id| unique(&mut ids, id, "box", faults))
             .and_then(|id| faults.take(&id.span, id.value.parse::<BoxId>()));
         if let (Some(id), Some(door)) = (id, door) {
-            let unsafe_open_network = unsafe_open_network.is_some_and(|open| open.value);
-            let unsafe_unhardened = unsafe_unhardened.is_some_and(|left_out| left_out.value);
-            boxes.push(BoxConfig { id, door, agent, ceiling, unsafe_open_network, unsafe_unhardened });
+            let is_set = |flag: Option<At<bool>>| flag.is_some_and(|flag| flag.value);
+            boxes.push(BoxConfig {
+                id,
+                door,
+                agent,
+                ceiling,
+                unsafe_open_network: is_set(unsafe_open_network),
+                unsafe_unhardened: is_set(unsafe_unhardened),
+                unsafe_secrets_in_box: is_set(unsafe_secrets_in_box),
+            });
         }
     }
     boxes

@@ -50,6 +50,7 @@ pub(super) struct RawBox {
     pub(super) ceiling: Text,
     pub(super) unsafe_open_network: Option<At<bool>>,
     pub(super) unsafe_unhardened: Option<At<bool>>,
+    pub(super) unsafe_secrets_in_box: Option<At<bool>>,
 }
 
 /// The keys of a box that say how it reaches the house.
@@ -199,6 +200,7 @@ fn read_box(mut section: Section<'_>, faults: &mut Faults) -> RawBox {
         ceiling: section.text("ceiling", faults),
         unsafe_open_network: section.flag("unsafe_open_network", faults),
         unsafe_unhardened: section.flag("unsafe_unhardened", faults),
+        unsafe_secrets_in_box: section.flag("unsafe_secrets_in_box", faults),
     };
     section.finish(faults);
     raw

@@ -24,6 +24,9 @@ pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> 
     let mut names = BTreeSet::new();
     let mut named = Named::new();
     let mut secrets = Vec::new();
+    if let Some(one) = raw.get(MOST) {
+        faults.add(span_of(&one.name), format!("a house has at most {MOST} secrets"));
+    }
     for RawSecret { name, provider, kind, account_id, sending, env, file, expires, login } in raw {
         let written = name.as_ref().map(|name| name.value.clone());
         let name = name.and_then(|name| plain_name(name, faults));
@@ -215,3 +218,6 @@ fn credential_kind(kind: &At<String>, faults: &mut Faults) -> Option<CredentialK
         }
     }
 }
+
+/// So that the marks of all are one line of a claim.
+const MOST: usize = 256;

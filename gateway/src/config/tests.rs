@@ -22,6 +22,20 @@ fn loaded(text: &str, change: impl FnOnce(&Path)) -> (tempfile::TempDir, Result<
 }
 
 #[test]
+fn a_house_has_a_limit_of_secrets() {
+    let secret = |number| {
+        format!("[[secret]]\nname = \"s{number}\"\nprovider = \"openai\"\nkind = \"api-key\"\nfile = \"none\"\n")
+    };
+    for (count, is_good) in [(256, true), (257, false)] {
+        let text: String = (0..count).map(secret).collect();
+        let (_folder, config) = loaded(&format!("state = \"state\"\n{text}"), |_| {});
+        let said = config.err().map(|faults| faults.to_string());
+        assert_eq!(said.is_none(), is_good, "{count}");
+        assert!(said.is_none_or(|said| said.contains("at most 256 secrets") && said.lines().count() == 1));
+    }
+}
+
+#[test]
 fn a_full_file_is_read_as_it_says() {
     let (folder, config) = loaded(FULL, |folder| {
         let key = rcgen::KeyPair::generate().expect("a key");

@@ -33,6 +33,7 @@ fn attestation() -> Attestation {
         namespace_init: true,
         pinned: false,
         trusts_house: true,
+        secret_free: true,
         layers: Layers { filter: Layer::On, capabilities: Layer::On, scope: Layer::On, limits: Layer::On },
         uid: 1000,
         agent_version: None,

@@ -8,6 +8,7 @@ mod fault;
 mod form;
 mod put;
 mod splice;
+mod tokens;
 
 use std::fs::File;
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
 //! `boxd doctor`: tells people what a box is, names each fault with its fix, and shows what an attacker gets.
 
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -16,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("doctor::of_a_sound_box_every_line_is_ok_and_nothing_is_claimed", sound).needs(ALL),
     case("doctor::each_fault_is_named_with_its_fix", faults).needs(&[Need::Gateway, Need::Boxd]),
     case("doctor::a_workspace_of_another_user_is_a_fault", unwritable).needs(&[Need::Gateway, Need::Boxd, Need::Root]),
+    case("doctor::the_attack_list_is_published_as_it_is_tried", listed).needs(&[Need::Boxd]),
     case("doctor::the_attack_list_is_refused_in_a_box_and_tells_what_is_open_elsewhere", attacks).needs(ALL),
 ];
 
@@ -73,6 +75,36 @@ fn unwritable() -> Result<()> {
         ensure!(word == "ok " || line.contains("by user 1000") && line.contains("give the folder"), "{line}");
     }
     Ok(())
+}
+
+/// `docs/attacks.md` has a row for each attempt, and no other.
+fn listed() -> Result<()> {
+    let mut command = Command::new(Tools::boxd()?);
+    command.env_clear().args(["doctor", "--attack"]);
+    let text = ended(command)?.text();
+    let outcome =
+        |line: &str| line.strip_prefix("refused  ").or_else(|| line.strip_prefix("LET IN   ")).map(ToOwned::to_owned);
+    let tried: BTreeSet<String> = text
+        .lines()
+        .filter_map(outcome)
+        .map(|line| line.chars().take(56).collect::<String>().trim().to_owned())
+        .collect();
+    let published = published()?;
+    ensure!(tried.len() >= 60, "only {} attempts: {text}", tried.len());
+    let (unsaid, untried): (Vec<_>, Vec<_>) =
+        (tried.difference(&published).collect(), published.difference(&tried).collect());
+    ensure!(unsaid.is_empty() && untried.is_empty(), "not in docs/attacks.md: {unsaid:#?}; not tried: {untried:#?}");
+    Ok(())
+}
+
+/// The attempts of `docs/attacks.md`.
+fn published() -> Result<BTreeSet<String>> {
+    let page = std::fs::read_to_string(Tools::workspace().join("docs/attacks.md")).context("read docs/attacks.md")?;
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let rows: BTreeSet<String> =
+        rows.filter(|what| *what != "attempt" && !what.starts_with('-')).map(ToOwned::to_owned).collect();
+    ensure!(rows.len() >= 60, "docs/attacks.md has only {} attempts", rows.len());
+    Ok(rows)
 }
 
 fn attacks() -> Result<()> {

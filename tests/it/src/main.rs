@@ -29,6 +29,7 @@ mod attack3;
 mod attack4;
 mod wire;
 mod proof;
+mod planted;
 mod crash;
 mod attack;
 mod tcp;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         service::CASES,
         house::CASES,
         proof::CASES,
+        planted::CASES,
         trust::CASES,
         attack2::wire::CASES,
         attack2::words::CASES,

@@ -74,6 +74,7 @@ fn spec(certificate: &str, claimed: &Fingerprint) -> Result<Spec> {
         ca_pem: certificate.to_owned(),
         ceiling_seconds: None,
         sentinels: Vec::new(),
+        marks: box_spec::Marks::default(),
         started: "2026-01-31T23:59:59Z".to_owned(),
     })
 }

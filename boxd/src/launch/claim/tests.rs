@@ -8,7 +8,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::{Attestation, ClaimFault, Claimed, Held, HttpFault, Told, attest, claim, refine};
 use crate::cli::Output;
-use crate::environment::Variables;
+use crate::environment::{TakenAway, Variables};
 use crate::inputs::Wanted;
 use crate::trust;
 use ::shim::Door;
@@ -40,6 +40,7 @@ fn scene(house: Option<&str>) -> Scene {
         house: house.map(|house| house.parse().expect("a fingerprint")),
         agent_path: Vec::new(),
         variables: Variables::default(),
+        taken_away: TakenAway::default(),
         extra: Variables::default(),
         unsafe_open_network: false,
         left_out: crate::harden::LeftOut::default(),
@@ -51,7 +52,7 @@ fn spec(ca: &str) -> Spec {
     let value = json!({
         "run": "20260131T235959-0a1b2c3d", "box_id": "b", "token": TOKEN, "agent": "claude",
         "house": trust::fingerprint(CA).expect("a fingerprint").as_str(), "ca_pem": ca,
-        "ceiling_seconds": null, "sentinels": [], "started": "2026-01-31T23:59:59Z",
+        "ceiling_seconds": null, "sentinels": [], "marks": {"salt": "", "secrets": []}, "started": "2026-01-31T23:59:59Z",
     });
     serde_json::from_value(value).expect("a spec")
 }
@@ -131,6 +132,7 @@ async fn a_claim_asks_attests_and_gets_its_go() {
             namespace_init: false,
             pinned: claimed.pinned,
             trusts_house: true,
+            secret_free: true,
             layers: Layers { filter: Layer::On, capabilities: Layer::On, scope: Layer::On, limits: Layer::On },
             uid: 1,
             agent_version: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use box_spec::wire::LINE_LIMIT;
-use box_spec::{Attestation, EndedBy, FromBox, FromHouse, Report, RunToken, Spec};
+use box_spec::{Attestation, EndedBy, FromBox, FromHouse, Marks, Report, RunToken, Spec};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
@@ -70,7 +70,7 @@ pub(super) async fn hold(
         };
     };
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
-    let spec = spec(&house, &run, token);
+    let spec = spec(&house, &run, token, taken_up);
     let mut dialogue = Dialogue {
         due: run.attested().is_none().then(|| Instant::now() + ATTEST_DEADLINE),
         house,
@@ -92,7 +92,7 @@ pub(super) async fn hold(
     }
 }
 
-fn spec(house: &House, run: &Run, token: RunToken) -> Spec {
+fn spec(house: &House, run: &Run, token: RunToken, taken_up: bool) -> Spec {
     Spec {
         run: run.id.clone(),
         box_id: run.box_id.clone(),
@@ -102,6 +102,8 @@ fn spec(house: &House, run: &Run, token: RunToken) -> Spec {
         ca_pem: house.ca_pem.clone(),
         ceiling_seconds: run.ceiling.map(|ceiling| ceiling.as_secs()),
         sentinels: run.sentinels.clone(),
+        // Behind a run that is taken up there may be an agent, and nothing is searched for any more.
+        marks: if taken_up { Marks::default() } else { house.vault.marks() },
         started: run.started.to_string(),
     }
 }

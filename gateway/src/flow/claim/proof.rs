@@ -15,6 +15,7 @@ pub(super) fn missing(attestation: &Attestation, here: &BoxHouse) -> Option<Stri
         // A house that is not pinned is a fact that the ledger tells.
         pinned: _,
         trusts_house,
+        secret_free,
         layers,
         uid: _,
         agent_version: _,
@@ -25,6 +26,10 @@ pub(super) fn missing(attestation: &Attestation, here: &BoxHouse) -> Option<Stri
         (*non_dumpable, "non_dumpable: boxd's memory can be read in the box"),
         (*no_new_privileges, "no_new_privileges: a set-uid program would give the agent powers"),
         (*trusts_house, "trusts_house: the files of certificates in the session's `trust` folder were changed"),
+        (
+            *secret_free || here.unsafe_secrets_in_box,
+            "secret_free: a secret of this house is in the box, where boxd's own line says; take it out, or set `unsafe_secrets_in_box = true` for the box",
+        ),
     ];
     if let Some((_, which)) = proofs.into_iter().find(|(holds, _)| !holds) {
         return Some(which.to_owned());

@@ -8,7 +8,7 @@ use box_spec::{Agent, Provider};
 use standin::{Real, StandIn};
 
 use super::House;
-use crate::files::{give, put};
+use crate::files::{give, put, put_deep};
 
 /// What a house is to be.
 ///
@@ -215,7 +215,7 @@ impl HouseBuilder {
         let place = if self.in_memory && memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let folder = tempfile::Builder::new().prefix("house-").tempdir_in(place).context("make the house's folder")?;
         for (name, bytes) in &self.files {
-            put(&folder.path().join(name), bytes, 0o600)?;
+            put_deep(&folder.path().join(name), bytes, 0o600)?;
         }
         for (provider, secret) in &self.secrets {
             put(&folder.path().join(secret_file(*provider)), secret.value().as_bytes(), 0o600)?;

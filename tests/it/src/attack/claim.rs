@@ -124,6 +124,7 @@ fn unproven() -> Result<()> {
         ("namespace_init", Attestation { namespace_init: false, ..good.clone() }),
         ("no_new_privileges", Attestation { no_new_privileges: false, ..good.clone() }),
         ("trusts_house", Attestation { trusts_house: false, ..good.clone() }),
+        ("secret_free", Attestation { secret_free: false, ..good.clone() }),
         ("layers", Attestation { layers: Layers { filter: left_out(), ..good.layers.clone() }, ..good.clone() }),
         ("layers", Attestation { layers: Layers { capabilities: left_out(), ..good.layers.clone() }, ..good.clone() }),
         ("layers", Attestation { layers: Layers { scope: left_out(), ..good.layers.clone() }, ..good.clone() }),

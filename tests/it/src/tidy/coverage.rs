@@ -51,6 +51,6 @@ pub(super) fn matrix_is_published() -> Result<()> {
 }
 
 /// Never fewer than before; more with each issue.
-const ROWS: usize = 199;
+const ROWS: usize = 202;
 /// Rows that say "no test yet". Never more than before.
 const GAPS: usize = 0;
