@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use box_spec::Exposed;
+
 pub(crate) use self::names::WGETRC_FILE;
 use self::names::{BUNDLE, NO_PROXY, PROXY, WGETRC, is_kept_in_isolation, is_scrubbed};
 pub(crate) use self::names::{is_credential, is_own, is_reserved, is_told, names_provider};
@@ -30,6 +32,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) workspace: Option<&'a Path>,
     pub(crate) run: &'a str,
     pub(crate) ceiling_seconds: Option<u64>,
+    /// The stand-ins of services' credentials, each in its variable.
+    pub(crate) exposed: &'a [Exposed],
 }
 
 impl Variables {
@@ -111,6 +115,10 @@ fn wipe(value: OsString) {
 pub(crate) fn build(given: &Variables, extra: &Variables, around: &Surroundings<'_>) -> Variables {
     let mut built = given.clone();
     built.0.extend(extra.0.clone());
+    // After both: what the image or the caller has under such a name may be a real one.
+    for Exposed { name, value } in around.exposed {
+        built.set(name.as_str(), value);
+    }
     built.set("HOME", around.home);
     let proxy = format!("http://127.0.0.1:{}", around.port);
     for name in PROXY {
@@ -160,7 +168,9 @@ mod tests {
     use std::ffi::OsString;
     use std::path::Path;
 
-    use super::names::CREDENTIALS;
+    use box_spec::{Exposed, VariableName};
+
+    use super::names::{CREDENTIALS, owned};
     use super::{BUNDLE, NO_PROXY, PROXY, Surroundings, Variables, build, is_reserved, minutes, scrub};
 
     fn given(names: &[(&str, &str)]) -> BTreeMap<OsString, OsString> {
@@ -177,8 +187,33 @@ mod tests {
             workspace: None,
             run: "r",
             ceiling_seconds: Some(90),
+            exposed: &exposed(),
         };
         build(&scrub(given(names)).0, &Variables::default(), &around)
+    }
+
+    fn exposed() -> [Exposed; 2] {
+        ["GH_TOKEN", "PACKAGES_PAT"]
+            .map(|name| Exposed { name: name.parse().expect("a name"), value: "boxgate-sentinel-1".to_owned() })
+    }
+
+    #[test]
+    fn a_stand_in_takes_the_place_of_what_the_image_has() {
+        let built = built(&[("GH_TOKEN", "REAL"), ("PACKAGES_PAT", "REAL"), ("PACKAGES_URL", "kept")]);
+        for name in ["GH_TOKEN", "PACKAGES_PAT"] {
+            assert_eq!(built.get(name).expect(name), "boxgate-sentinel-1");
+        }
+        assert_eq!(built.get("PACKAGES_URL").expect("kept"), "kept");
+    }
+
+    /// What may be exposed is decided where both sides of the door see it; this side's lists are longer.
+    #[test]
+    fn no_name_that_the_launch_owns_can_be_exposed() {
+        for name in owned() {
+            let services = ["GH_TOKEN", "GITHUB_TOKEN", "HF_TOKEN"].contains(&name);
+            assert_eq!(name.parse::<VariableName>().is_ok(), services, "{name}");
+        }
+        assert!(owned().count() > 80);
     }
 
     #[test]

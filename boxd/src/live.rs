@@ -9,7 +9,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use box_spec::wire::SENTINEL_MARK;
-use box_spec::{Agent, BoxId, RunId};
+use box_spec::{Agent, BoxId, RunId, VariableName};
 use nix::unistd::{AccessFlags, access};
 use shim::Loopback;
 use thiserror::Error;
@@ -69,6 +69,8 @@ impl Live {
                 workspace: self.workspace.as_deref(),
                 run: self.run.as_str(),
                 ceiling_seconds: None,
+                // Among what is told of the agent.
+                exposed: &[],
             },
         );
         if let Some(minutes) = &self.ceiling {
@@ -135,7 +137,8 @@ pub(crate) fn own_network() -> String {
 /// Of a variable that is the agent's own, whether it is told: settings and places that the launch sets, and sentinels.
 pub(crate) fn may_be_told(name: &str, value: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    is_told(name) || environment::is_credential(name) && value.contains(SENTINEL_MARK) && value.bytes().all(plain)
+    let may_hold_one = environment::is_credential(name) || name.parse::<VariableName>().is_ok();
+    is_told(name) || may_hold_one && value.contains(SENTINEL_MARK) && value.bytes().all(plain)
 }
 
 fn in_session(agent: Agent) -> String {

@@ -12,6 +12,7 @@ mod doors;
 mod sending;
 mod secrets;
 mod grants;
+mod exposures;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use crate::dial::DialConfig;
 use crate::files;
 use crate::ledger::Settings;
 use crate::policy::Policy;
+use crate::runs::Exposure;
 use crate::vault::SecretConfig;
 
 pub use faults::{ConfigFault, ConfigFaults};
@@ -61,6 +63,8 @@ pub struct BoxConfig {
     pub unsafe_unhardened: bool,
     /// A run may start although the box holds a secret of the house.
     pub unsafe_secrets_in_box: bool,
+    /// The secrets whose stand-ins its agent finds in its environment.
+    pub exposures: Vec<Exposure>,
 }
 
 /// How a box reaches the house.

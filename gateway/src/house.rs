@@ -20,7 +20,7 @@ use crate::ledger::tail::TailFault;
 use crate::ledger::{Ledger, LedgerError, count};
 use crate::policy::Policy;
 use crate::refresh::Refresher;
-use crate::runs::{RecordFault, Runs};
+use crate::runs::{Exposure, RecordFault, Runs};
 use crate::tls::{self, LeafConfigs};
 use crate::vault::{Vault, VaultFault};
 
@@ -59,6 +59,8 @@ pub struct BoxHouse {
     pub unsafe_unhardened: bool,
     /// A run here may start although the box holds a secret of the house.
     pub unsafe_secrets_in_box: bool,
+    /// The secrets whose stand-ins its agent finds in its environment.
+    pub exposures: Vec<Exposure>,
     pub connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
@@ -135,8 +137,16 @@ impl House {
 
 impl BoxHouse {
     fn new(config: BoxConfig, limits: &Limits) -> Self {
-        let BoxConfig { id, door, agent, ceiling, unsafe_open_network, unsafe_unhardened, unsafe_secrets_in_box } =
-            config;
+        let BoxConfig {
+            id,
+            door,
+            agent,
+            ceiling,
+            unsafe_open_network,
+            unsafe_unhardened,
+            unsafe_secrets_in_box,
+            exposures,
+        } = config;
         let (key, door) = match door {
             DoorConfig::Socket(path) => (None, path.display().to_string()),
             DoorConfig::Network(door) => (Some(door.key), door.listen.to_string()),
@@ -150,6 +160,7 @@ impl BoxHouse {
             unsafe_open_network,
             unsafe_unhardened,
             unsafe_secrets_in_box,
+            exposures,
             connections: Arc::new(Semaphore::new(limits.connections_per_box)),
             requests: Arc::new(Semaphore::new(limits.requests_in_flight_per_box)),
         }

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use box_spec::{Agent, Attestation, BoxId, ClaimReason, Provider, RunId, RunToken, Sentinel};
+use box_spec::{Agent, Attestation, BoxId, ClaimReason, RunId, RunToken, Sentinel};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use grip::{Grip, Reattach};
-pub use mint::{Ask, Minted};
-pub use record::{LiveRun, RecordFault, RunKind, RunRecord, RunState};
+pub use mint::{Ask, Exposure, Minted};
+pub use record::{LiveRun, RecordFault, RunKind, RunRecord, RunState, ServiceSentinel};
 
 use grip::Grips;
 use verdict::Evidence;
@@ -38,6 +38,8 @@ pub struct Run {
     /// boxd is PID 1 of its PID namespace: when it dies, all of the box dies.
     pub namespace_init: bool,
     pub sentinels: Vec<Sentinel>,
+    /// One for each secret that is exposed.
+    pub service_sentinels: Vec<ServiceSentinel>,
     pub started: Timestamp,
     pub ceiling: Option<Duration>,
     token_digest: [u8; 32],
@@ -371,11 +373,6 @@ impl Run {
     /// One that is over can still report, if it was cut at its ceiling while nobody held its claim.
     fn may_be_taken_up_with(&self, token: &RunToken) -> bool {
         self.token_digest == digest(token) && (!self.over.is_cancelled() || self.is_past_ceiling())
-    }
-
-    /// The sentinels of this run for one provider.
-    pub fn sentinels_of(&self, provider: Provider) -> impl Iterator<Item = &Sentinel> {
-        self.sentinels.iter().filter(move |sentinel| sentinel.provider == provider)
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::{Agent, Provider};
 use crate::attest::Attestation;
+use crate::exposed::Exposed;
 use crate::marks::Marks;
 use crate::names::{BoxId, Fingerprint, RunId, RunToken};
 use crate::report::{EndedBy, Report, Settled};
@@ -51,6 +52,8 @@ pub struct Spec {
     pub sentinels: Vec<Sentinel>,
     /// Every secret of the house, for the search before the agent starts; none where the run is taken up again.
     pub marks: Marks,
+    /// The variables that hold the stand-ins of services' credentials.
+    pub exposed: Vec<Exposed>,
     /// When the run was claimed, RFC 3339 in UTC.
     pub started: String,
 }

@@ -83,6 +83,7 @@ fn variables(plan: &Plan) -> Variables {
         workspace: Some(Path::new("/workspace")),
         run: "0b0e7a52-6d0e-4d0c-8d0b-111111111111",
         ceiling_seconds: Some(900),
+        exposed: &[],
     };
     let mut variables = build(&Variables::default(), &Variables::default(), &around);
     for (name, value) in &plan.variables {

@@ -32,6 +32,13 @@ pub(crate) fn is_credential(name: &str) -> bool {
     CREDENTIALS.contains(&name) || CREDENTIAL_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
+/// Every name that the launch owns, but for its prefix.
+#[cfg(test)]
+pub(super) fn owned() -> impl Iterator<Item = &'static str> {
+    let lists: [&[&str]; 8] = [&PROXY, &NO_PROXY, &BUNDLE, &TRUST, &PLACES, &CREDENTIALS, &ROUTES, &SWITCHES];
+    lists.into_iter().flatten().copied()
+}
+
 /// Whether the name chooses another provider for claude.
 pub(crate) fn names_provider(name: &str) -> bool {
     name.to_ascii_uppercase().starts_with("CLAUDE_CODE_USE_")

@@ -43,7 +43,9 @@ pub(super) async fn raise(wanted: &Wanted, claimed: &Claimed, seeded: Seeded) ->
 /// The run, as a command that joins it must know it.
 fn live(claimed: &Claimed, seeded: &Seeded, shim: Loopback, session: &Path) -> Live {
     let spec = &claimed.spec;
-    let more = seeded.variables.iter().filter(|(name, value)| live::may_be_told(name, value));
+    let own = seeded.variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let exposed = spec.exposed.iter().map(|one| (one.name.to_string(), one.value.clone()));
+    let more = own.chain(exposed).filter(|(name, value)| live::may_be_told(name, value));
     Live {
         run: spec.run.clone(),
         box_id: spec.box_id.clone(),
@@ -56,7 +58,7 @@ fn live(claimed: &Claimed, seeded: &Seeded, shim: Loopback, session: &Path) -> L
         session: session.to_owned(),
         workspace: seeded.workspace.clone(),
         ceiling: spec.ceiling_seconds.map(environment::minutes),
-        more: more.map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        more: more.collect(),
     }
 }
 
@@ -91,6 +93,7 @@ impl ShimUp {
             workspace: self.seeded.workspace.as_deref(),
             run: spec.run.as_str(),
             ceiling_seconds: spec.ceiling_seconds,
+            exposed: &spec.exposed,
         };
         let mut variables = environment::build(&wanted.variables, &wanted.extra, &around);
         for (name, value) in &self.seeded.variables {

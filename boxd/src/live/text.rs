@@ -117,7 +117,11 @@ mod tests {
     use super::{Live, read, written};
 
     fn live() -> Live {
-        let more = [("ANTHROPIC_API_KEY", "sk-ant-api03-boxgate-sentinel-a"), ("CLAUDE_CONFIG_DIR", "/s/claude")];
+        let more = [
+            ("ANTHROPIC_API_KEY", "sk-ant-api03-boxgate-sentinel-a"),
+            ("CLAUDE_CONFIG_DIR", "/s/claude"),
+            ("PACKAGES_PAT", "boxgate-sentinel-b"),
+        ];
         Live {
             run: "20260131T235959-0a1b2c3d".parse().expect("a run id"),
             box_id: "one".parse().expect("a box id"),

@@ -15,7 +15,8 @@ use super::doors::Doors;
 use super::faults::{Faults, Span};
 use super::raw::{RawBox, RawConfig, RawDefaults, RawDial, RawLedger, Text};
 use super::reader::At;
-use super::{BoxConfig, Config, Places, duration, grants, secrets};
+use super::secrets::Converted;
+use super::{BoxConfig, Config, Places, duration, exposures, grants, secrets};
 
 /// What the grants may name. Holds also what has faults of its own, so that one mistake is told once.
 #[derive(Debug, Default)]
@@ -45,10 +46,15 @@ pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Optio
     }
     let ledger = convert_ledger(ledger, places.as_ref(), faults);
     let dial = convert_dial(dial, faults);
-    let boxes = convert_boxes(boxes, defaults, base, &mut doors, faults);
-    let (secrets, named) = secrets::convert(secrets, base, faults);
+    let mut boxes = convert_boxes(boxes, defaults, base, &mut doors, faults);
+    let Converted { secrets, named, exposing } = secrets::convert(secrets, base, faults);
     let known = Known { boxes: ids, secrets: named };
     let policy = Policy::new(grants::convert(grants, base, &known, faults));
+    let names: Vec<BoxId> = boxes.iter().map(|one| one.id.clone()).collect();
+    let exposures = exposures::of_boxes(&names, &exposing, &policy, faults);
+    for (one, exposures) in boxes.iter_mut().zip(exposures) {
+        one.exposures = exposures;
+    }
     let Places { state, operator_socket, ledger: _ } = places?;
     Some(Config { state, operator_socket, ledger: ledger?, limits, dial, boxes, secrets, policy })
 }
@@ -116,6 +122,7 @@ fn convert_boxes(
                 unsafe_open_network: is_set(unsafe_open_network),
                 unsafe_unhardened: is_set(unsafe_unhardened),
                 unsafe_secrets_in_box: is_set(unsafe_secrets_in_box),
+                exposures: Vec::new(),
             });
         }
     }

@@ -10,6 +10,7 @@ use crate::policy::Serves;
 use crate::vault::{self, AccountId, LoginConfig, Role, SecretConfig, SecretName, Source, Whose};
 
 use super::convert::{plain_name, served, span_of, unique};
+use super::exposures::{self, Exposing};
 use super::faults::{Faults, Span};
 use super::grants;
 use super::raw::{RawLogin, RawSecret, RawSending, Text};
@@ -19,24 +20,34 @@ use super::sending;
 /// What grants may name, and whose it is: `None` where that has a fault of its own.
 pub(super) type Named = BTreeMap<String, Option<Serves>>;
 
-/// All that is well; the rest are faults.
-pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> (Vec<SecretConfig>, Named) {
+/// What the secrets of the file come to.
+#[derive(Debug, Default)]
+pub(super) struct Converted {
+    /// All that is well; the rest are faults.
+    pub(super) secrets: Vec<SecretConfig>,
+    pub(super) named: Named,
+    pub(super) exposing: Vec<Exposing>,
+}
+
+pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> Converted {
     let mut names = BTreeSet::new();
-    let mut named = Named::new();
-    let mut secrets = Vec::new();
+    let mut converted = Converted::default();
     if let Some(one) = raw.get(MOST) {
         faults.add(span_of(&one.name), format!("a house has at most {MOST} secrets"));
     }
-    for RawSecret { name, provider, kind, account_id, sending, env, file, expires, login } in raw {
+    for RawSecret { name, provider, kind, account_id, sending, expose, env, file, expires, login } in raw {
         let written = name.as_ref().map(|name| name.value.clone());
         let name = name.and_then(|name| plain_name(name, faults));
         let name = name.and_then(|name| unique(&mut names, name, "secret", faults));
         let (whose, serves) = match provider {
-            Some(provider) => of_provider(provider, kind, account_id, &sending, faults),
+            Some(provider) => {
+                let stray = sending::given(&sending).chain(expose.as_ref().map(|at| ("expose", at.span.clone())));
+                of_provider(provider, kind, account_id, stray, faults)
+            }
             None => of_service(kind, account_id, sending, faults),
         };
         if let Some(written) = written {
-            named.entry(written).or_insert(serves);
+            converted.named.entry(written).or_insert(serves);
         }
         let is_login = login.folder.is_some();
         let source = convert_source(env, file, login, whose.as_ref(), base, faults);
@@ -49,11 +60,15 @@ pub(super) fn convert(raw: Vec<RawSecret>, base: &Path, faults: &mut Faults) -> 
             let read = expires.value.parse::<Timestamp>();
             faults.take(&expires.span, read.map_err(|_| "`expires` must be a time as in \"2026-12-31T23:59:59Z\""))
         });
+        let name = name.map(|name| SecretName::new(&name.value));
+        if let (Some(name), Some(Whose::Service)) = (&name, &whose) {
+            converted.exposing.extend(exposures::convert(name, expose, faults));
+        }
         if let (Some(name), Some(whose), Some(source)) = (name, whose, source) {
-            secrets.push(SecretConfig { name: SecretName::new(&name.value), whose, source, expires });
+            converted.secrets.push(SecretConfig { name, whose, source, expires });
         }
     }
-    (secrets, named)
+    converted
 }
 
 /// A secret of a model provider, which has a way of its own to take it.
@@ -61,10 +76,10 @@ fn of_provider(
     provider: At<String>,
     kind: Text,
     account: Text,
-    sending: &RawSending,
+    stray: impl Iterator<Item = (&'static str, Span)>,
     faults: &mut Faults,
 ) -> (Option<Whose>, Option<Serves>) {
-    for (key, stray) in sending::given(sending) {
+    for (key, stray) in stray {
         faults.add(
             stray,
             format!(

@@ -1,5 +1,7 @@
 //! A good file read whole, and a folder of bad ones, each with the exact complaint.
 
+mod services;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use box_spec::{Agent, CredentialKind, Provider};
 use super::{Config, ConfigFaults, DoorConfig, Limits, Places, load, places};
 use crate::ledger::SyncMode;
 use crate::policy::{Grant, Serves};
-use crate::vault::{Form, Role, SentAs, Source, Whose};
+use crate::vault::{Role, Source, Whose};
 
 /// Loads a text as `house.toml` of a folder of its own, in which `change` may put more.
 fn loaded(text: &str, change: impl FnOnce(&Path)) -> (tempfile::TempDir, Result<Config, ConfigFaults>) {
@@ -94,28 +96,6 @@ fn a_full_file_is_read_as_it_says() {
     let model = &config.policy.grants()[0];
     assert_eq!(model.unsafe_dial, Some("127.0.0.1:18443".parse().expect("an address")));
     assert_eq!(model.upstream_ca.as_ref().map(|ca| ca.path().to_owned()), Some(base.join("standin-ca.pem")));
-}
-
-#[test]
-fn a_services_secret_is_sent_as_the_secret_says_or_as_the_grant_does() {
-    let (_folder, config) = loaded(SERVICES, |_| {});
-    let config = config.unwrap_or_else(|faults| panic!("{faults}"));
-    assert!(config.secrets.iter().all(|secret| secret.whose == Whose::Service));
-    let sent: Vec<_> =
-        config.policy.grants().iter().map(|grant| (grant.name.as_str(), grant.sent_as().cloned())).collect();
-    let of = |header: &'static str, form| Some(SentAs { header: http::HeaderName::from_static(header), form });
-    let basic = |username: &str| Form::Basic { username: username.to_owned() };
-    let bare = |prefix: &str| Form::Bare { prefix: prefix.to_owned() };
-    assert_eq!(
-        sent,
-        [
-            ("api", of("authorization", Form::Bearer)),
-            ("git", of("authorization", basic("x-access-token"))),
-            ("packages", of("private-token", bare(""))),
-            ("uploads", of("authorization", basic("__token__"))),
-            ("bot", of("authorization", bare("Bot "))),
-        ]
-    );
 }
 
 #[test]
@@ -262,43 +242,6 @@ fn the_documentation_tells_every_limit_and_its_default() {
     let fields = format!("{:?}", Limits::default()).matches(": ").count();
     assert_eq!(seen, fields, "every field of Limits has its row");
 }
-
-const SERVICES: &str = r#"
-state = "state"
-[[secret]]
-name = "github"
-env = "BOXGATE_TEST_UNSET"
-[[secret]]
-name = "gitlab"
-header = "PRIVATE-TOKEN"
-env = "BOXGATE_TEST_UNSET"
-[[grant]]
-name = "api"
-hosts = "api.github.test"
-secret = "github"
-[[grant]]
-name = "git"
-hosts = "github.test"
-secret = "github"
-scheme = "basic"
-[[grant]]
-name = "packages"
-hosts = "*.gitlab.test"
-secret = "gitlab"
-unsafe_secret_hosts = true
-[[grant]]
-name = "uploads"
-hosts = "upload.test"
-secret = "gitlab"
-scheme = "basic"
-username = "__token__"
-[[grant]]
-name = "bot"
-hosts = "chat.test"
-secret = "github"
-scheme = "none"
-prefix = "Bot "
-"#;
 
 const FULL: &str = r#"
 state = "state"

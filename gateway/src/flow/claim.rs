@@ -133,6 +133,7 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
         namespace_init: claim.namespace_init,
         ceiling: here.ceiling,
         served,
+        exposures: here.exposures.clone(),
     };
     let (run, token) = house.runs.claim(ask).map_err(|error| match error {
         ClaimError::Taken(taken) => occupied(here, taken),
@@ -155,10 +156,12 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
 fn line_of(run: &Run, claim: &Claim) -> Entry {
     let entry = Entry::new(Kind::Claim).box_id(&run.box_id).run_id(&run.id).fact("agent", run.agent.as_str());
     let entry = if run.kind == RunKind::Command { entry.fact("command", true) } else { entry };
-    entry
+    let entry = entry
         .fact("boxd", claim.boxd.chars().take(64).collect::<String>())
         .fact("namespace_init", claim.namespace_init)
-        .fact("ceiling_seconds", run.ceiling.map(|ceiling| ceiling.as_secs()))
+        .fact("ceiling_seconds", run.ceiling.map(|ceiling| ceiling.as_secs()));
+    let exposed: Vec<_> = run.exposed().into_iter().map(|exposed| exposed.name.to_string()).collect();
+    if exposed.is_empty() { entry } else { entry.fact("exposed", exposed) }
 }
 
 fn agent_of(here: &BoxHouse, claim: &Claim) -> Result<box_spec::Agent, ClaimRefused> {

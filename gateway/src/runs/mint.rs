@@ -6,16 +6,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use box_spec::wire::SENTINEL_MARK;
-use box_spec::{Agent, BoxId, CredentialKind, Provider, RunId, RunToken, Sentinel};
+use box_spec::{Agent, BoxId, CredentialKind, Exposed, Provider, RunId, RunToken, Sentinel, VariableName};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::grip::Grips;
-use super::record::{LiveRun, RunKind, Stain};
+use super::record::{LiveRun, RunKind, ServiceSentinel, Stain};
 use super::verdict::Evidence;
 use super::{Run, digest};
+use crate::vault::SecretName;
 
 /// What a run is minted from.
 pub struct Ask {
@@ -26,6 +27,14 @@ pub struct Ask {
     pub ceiling: Option<Duration>,
     /// The providers that the house can serve, and how their real credential authenticates.
     pub served: Vec<(Provider, CredentialKind)>,
+    pub exposures: Vec<Exposure>,
+}
+
+/// A service's secret whose stand-in a box is given, and the variables that hold it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exposure {
+    pub secret: SecretName,
+    pub variables: Vec<VariableName>,
 }
 
 /// A new run, and the one copy of its token that will ever leave the house.
@@ -36,7 +45,7 @@ pub struct Minted {
 
 /// Mints a run that starts now.
 pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
-    let Ask { box_id, agent, kind, namespace_init, ceiling, served } = ask;
+    let Ask { box_id, agent, kind, namespace_init, ceiling, served, exposures } = ask;
     let started = Timestamp::now();
     let token = token();
     let id = run_id(started);
@@ -48,6 +57,7 @@ pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
         kind,
         namespace_init,
         sentinels: served.into_iter().map(|(provider, kind)| sentinel(provider, kind, started)).collect(),
+        service_sentinels: exposures.into_iter().map(service_sentinel).collect(),
         started,
         ceiling,
         token_digest: digest(&token),
@@ -73,7 +83,39 @@ fn sentinel(provider: Provider, kind: CredentialKind, now: Timestamp) -> Sentine
     Sentinel { provider, kind, access, refresh }
 }
 
+/// The same for a service, of which no form is known.
+fn service_sentinel(exposure: Exposure) -> ServiceSentinel {
+    let Exposure { secret, variables } = exposure;
+    let value = format!("{SENTINEL_MARK}-{}", Uuid::new_v4().simple());
+    ServiceSentinel { secret: secret.as_str().to_owned(), value, variables }
+}
+
 impl Run {
+    /// The sentinels of this run for one provider.
+    pub fn sentinels_of(&self, provider: Provider) -> impl Iterator<Item = &Sentinel> {
+        self.sentinels.iter().filter(move |sentinel| sentinel.provider == provider)
+    }
+
+    /// The sentinel of this run for a service's secret, where that is exposed.
+    #[must_use]
+    pub fn sentinel_for(&self, secret: &SecretName) -> Option<&str> {
+        let own = self.service_sentinels.iter().find(|own| own.secret == secret.as_str());
+        own.map(|own| own.value.as_str())
+    }
+
+    /// The variables that the box sets for its agent.
+    #[must_use]
+    pub fn exposed(&self) -> Vec<Exposed> {
+        let each = |own: &ServiceSentinel| {
+            let value = own.value.clone();
+            own.variables
+                .iter()
+                .map(move |name| Exposed { name: name.clone(), value: value.clone() })
+                .collect::<Vec<_>>()
+        };
+        self.service_sentinels.iter().flat_map(each).collect()
+    }
+
     /// A run of an earlier gateway. Its ceiling goes on from where it was, by the wall clock.
     pub(super) fn from_live(live: LiveRun, folder: &Path) -> Self {
         let LiveRun {
@@ -83,6 +125,7 @@ impl Run {
             kind,
             namespace_init,
             sentinels,
+            service_sentinels,
             started,
             ceiling_seconds,
             token_digest,
@@ -104,6 +147,7 @@ impl Run {
             kind,
             namespace_init,
             sentinels,
+            service_sentinels,
             started,
             ceiling,
             token_digest,
@@ -121,6 +165,7 @@ impl Run {
             kind: self.kind,
             namespace_init: self.namespace_init,
             sentinels: self.sentinels.clone(),
+            service_sentinels: self.service_sentinels.clone(),
             started: self.started,
             ceiling_seconds: self.ceiling.map(|ceiling| ceiling.as_secs()),
             token_digest: self.token_digest,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use box_spec::{Agent, Attestation, BoxId, EndedBy, RunId, RunVerdict, Sentinel, StdoutRecord};
+use box_spec::{Agent, Attestation, BoxId, EndedBy, RunId, RunVerdict, Sentinel, StdoutRecord, VariableName};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,9 @@ pub struct LiveRun {
     pub kind: RunKind,
     pub namespace_init: bool,
     pub sentinels: Vec<Sentinel>,
+    /// None where an earlier gateway wrote the record.
+    #[serde(default)]
+    pub service_sentinels: Vec<ServiceSentinel>,
     pub started: Timestamp,
     pub ceiling_seconds: Option<u64>,
     pub token_digest: [u8; 32],
@@ -29,6 +32,16 @@ pub struct LiveRun {
     pub requests: u64,
     /// What its boxd proved, once it did: the agent may have started.
     pub attested: Option<Attestation>,
+}
+
+/// The stand-in of a service's secret: worth nothing, minted for one run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceSentinel {
+    /// The name of the secret.
+    pub secret: String,
+    pub value: String,
+    pub variables: Vec<VariableName>,
 }
 
 /// The record of an ended run.

@@ -8,10 +8,16 @@ use box_spec::{
 };
 use jiff::Timestamp;
 
-use super::{AfterLoss, Ask, ClaimError, Reattach, Run, RunKind, RunRecord, RunState, Runs};
+use super::{AfterLoss, Ask, ClaimError, Exposure, Reattach, Run, RunKind, RunRecord, RunState, Runs};
+use crate::vault::SecretName;
 
 fn boxed() -> BoxId {
     "one".parse().expect("a box id")
+}
+
+fn exposure() -> Exposure {
+    let variables = ["GH_TOKEN", "GITHUB_TOKEN"].map(|name| name.parse().expect("a name"));
+    Exposure { secret: SecretName::new("github"), variables: variables.to_vec() }
 }
 
 fn ask(namespace_init: bool) -> Ask {
@@ -22,7 +28,25 @@ fn ask(namespace_init: bool) -> Ask {
         namespace_init,
         ceiling: Some(Duration::from_secs(60)),
         served: vec![(Provider::Anthropic, CredentialKind::Login)],
+        exposures: vec![exposure()],
     }
+}
+
+#[test]
+fn each_run_has_a_stand_in_of_its_own_for_an_exposed_secret() {
+    let (github, other) = (SecretName::new("github"), SecretName::new("other"));
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let runs = Runs::open(folder.path(), &[boxed()]).expect("a registry");
+        let (run, _) = runs.claim(ask(true)).expect("a run");
+        let own = run.sentinel_for(&github).expect("a sentinel").to_owned();
+        assert!(own.contains(box_spec::wire::SENTINEL_MARK) && run.sentinel_for(&other).is_none(), "{own}");
+        let exposed: Vec<_> = run.exposed().into_iter().map(|one| (one.name.to_string(), one.value)).collect();
+        assert_eq!(exposed, ["GH_TOKEN", "GITHUB_TOKEN"].map(|name| (name.to_owned(), own.clone())));
+        seen.push(own);
+    }
+    assert_ne!(seen[0], seen[1]);
 }
 
 fn attestation() -> Attestation {
@@ -141,6 +165,7 @@ fn after_a_restart_only_the_token_takes_the_run_up_again() {
     );
     let (again, grip) = runs.reattach(&boxed(), &token, Reattach::Waiting).expect("the run");
     assert_eq!((again.id.clone(), again.sentinels.clone()), (run.id.clone(), run.sentinels.clone()));
+    assert_eq!(again.exposed(), run.exposed());
     assert!(!runs.waits(&again, &grip));
     assert!(runs.reattach(&boxed(), &token, Reattach::Waiting).is_err(), "a held run cannot be taken up twice");
 }

@@ -75,6 +75,7 @@ fn spec(certificate: &str, claimed: &Fingerprint) -> Result<Spec> {
         ceiling_seconds: None,
         sentinels: Vec::new(),
         marks: box_spec::Marks::default(),
+        exposed: Vec::new(),
         started: "2026-01-31T23:59:59Z".to_owned(),
     })
 }

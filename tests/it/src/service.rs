@@ -3,6 +3,7 @@
 mod base;
 mod sent;
 mod git;
+mod exposed;
 
 use harness::{Case, Need, case};
 
@@ -13,7 +14,13 @@ pub(crate) const CASES: &[Case] = &[
     case("service::a_rejected_credential_is_an_outage_of_the_house", sent::rejected).needs(HOUSE),
     case("service::git_clones_and_pushes_though_the_box_knows_no_password", git::clone_and_push).needs(GIT),
     case("service::git_hears_that_the_houses_password_is_wrong", git::wrong_way).needs(GIT),
+    case("service::stock_clients_take_up_what_is_exposed_and_the_real_one_goes_out", exposed::clients).needs(CLIENTS),
+    case("service::npm_and_pip_reach_a_private_registry", exposed::npm_and_pip).needs(REGISTRIES),
+    case("service::a_stand_in_astray_is_an_alarm_and_goes_nowhere", exposed::astray).needs(HOUSE),
+    case("service::each_run_has_its_stand_in_before_the_secret_is_there", exposed::over_time).needs(HOUSE),
 ];
 
 const HOUSE: &[Need] = &[Need::Gateway];
+const CLIENTS: &[Need] = &[Need::Gateway, Need::Boxd, Need::Namespaces, Need::Python, Need::Git, Need::Curl];
+const REGISTRIES: &[Need] = &[Need::Gateway, Need::Boxd, Need::Namespaces, Need::Python, Need::Npm, Need::Pip];
 const GIT: &[Need] = &[Need::Gateway, Need::Boxd, Need::Namespaces, Need::Python, Need::Git];

@@ -52,7 +52,7 @@ fn spec(ca: &str) -> Spec {
     let value = json!({
         "run": "20260131T235959-0a1b2c3d", "box_id": "b", "token": TOKEN, "agent": "claude",
         "house": trust::fingerprint(CA).expect("a fingerprint").as_str(), "ca_pem": ca,
-        "ceiling_seconds": null, "sentinels": [], "marks": {"salt": "", "secrets": []}, "started": "2026-01-31T23:59:59Z",
+        "ceiling_seconds": null, "sentinels": [], "exposed": [], "marks": {"salt": "", "secrets": []}, "started": "2026-01-31T23:59:59Z",
     });
     serde_json::from_value(value).expect("a spec")
 }

@@ -104,6 +104,7 @@ fn spec(house: &House, run: &Run, token: RunToken, taken_up: bool) -> Spec {
         sentinels: run.sentinels.clone(),
         // Behind a run that is taken up there may be an agent, and nothing is searched for any more.
         marks: if taken_up { Marks::default() } else { house.vault.marks() },
+        exposed: run.exposed(),
         started: run.started.to_string(),
     }
 }

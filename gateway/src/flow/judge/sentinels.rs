@@ -2,8 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use box_spec::Sentinel;
 use box_spec::wire::SENTINEL_MARK;
-use box_spec::{Provider, Sentinel};
+use http::HeaderName;
 use http::request::Parts;
 
 use crate::flow::identify::Caller;
@@ -25,29 +26,42 @@ pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), 
         if !holds(value.as_bytes()) && !inside_basic(value.as_bytes()).is_some_and(|inside| holds(&inside)) {
             continue;
         }
-        let provider = match &grant.serves {
-            Some(Serves::Provider(provider)) => *provider,
-            // No stand-in of this run is a service's.
-            Some(Serves::Service(_)) | None => {
-                return Err(astray(grant, "toward a host that is not its provider's"));
-            }
+        let Some(serves) = &grant.serves else {
+            return Err(astray(grant, "toward a host that is not its provider's"));
         };
-        if !carriers::header_carries_credential(name.as_str()) {
+        if !is_a_place(serves, name) {
             return Err(astray(grant, "in a header that carries no credential"));
         }
-        if !is_own(caller, provider, value.as_bytes()) {
+        if !is_own(caller, grant, serves, value.as_bytes()) {
             return Err(astray(grant, "of another run or provider"));
         }
     }
     Ok(())
 }
 
-fn is_own(caller: &Caller, provider: Provider, value: &[u8]) -> bool {
-    let is_in = |needle: &str| memmem(value, needle.as_bytes());
-    caller
-        .run()
-        .sentinels_of(provider)
-        .any(|sentinel| is_in(&sentinel.access) || sentinel.refresh.as_deref().is_some_and(is_in))
+/// Where a credential travels; a service may have a header of its own for it.
+fn is_a_place(serves: &Serves, name: &HeaderName) -> bool {
+    let is_set = match serves {
+        Serves::Provider(_) => false,
+        Serves::Service(sent_as) => carriers::folded(sent_as.header.as_str()) == carriers::folded(name.as_str()),
+    };
+    is_set || carriers::header_carries_credential(name.as_str())
+}
+
+/// A service's clients send it in Basic too, as a password or as a user name.
+fn is_own(caller: &Caller, grant: &Grant, serves: &Serves, value: &[u8]) -> bool {
+    let run = caller.run();
+    match serves {
+        Serves::Provider(provider) => run.sentinels_of(*provider).any(|sentinel| {
+            let is_in = |needle: &str| memmem(value, needle.as_bytes());
+            is_in(&sentinel.access) || sentinel.refresh.as_deref().is_some_and(is_in)
+        }),
+        Serves::Service(_) => {
+            let own = grant.secret.as_ref().and_then(|secret| run.sentinel_for(secret));
+            let is_in = |bytes: &[u8]| own.is_some_and(|own| memmem(bytes, own.as_bytes()));
+            is_in(value) || inside_basic(value).is_some_and(|inside| is_in(&inside))
+        }
+    }
 }
 
 fn inside_basic(value: &[u8]) -> Option<Vec<u8>> {

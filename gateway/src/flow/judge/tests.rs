@@ -4,16 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use box_spec::{Agent, BoxId, CredentialKind, Provider};
-use http::Request;
 use http::request::Parts;
+use http::{HeaderName, Request};
 
 use super::{Decision, Pass, decide, model_route, same_host, target};
 use crate::flow::identify::{Caller, Knock, knock};
 use crate::host::Target;
 use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, Policy, Scheme, Serves};
 use crate::refusal::Reason;
-use crate::runs::{Ask, RunKind, Runs};
-use crate::vault::SecretName;
+use crate::runs::{Ask, Exposure, RunKind, Runs};
+use crate::vault::{Form, SecretName, SentAs};
 
 struct World {
     _folder: tempfile::TempDir,
@@ -38,6 +38,7 @@ fn caller(folder: &Path) -> Caller {
         namespace_init: true,
         ceiling: Some(Duration::from_secs(60)),
         served,
+        exposures: ["git", "other"].map(exposure).to_vec(),
     };
     let (_run, token) = runs.claim(ask).expect("a run");
     let credentials =
@@ -51,6 +52,12 @@ fn caller(folder: &Path) -> Caller {
         Knock::Caller(caller) => caller,
         Knock::Health | Knock::Claim | Knock::Nobody(_) => panic!("the token is known"),
     }
+}
+
+/// A secret of this name, in a variable.
+fn exposure(secret: &str) -> Exposure {
+    let variable = format!("{}_TOKEN", secret.to_ascii_uppercase());
+    Exposure { secret: SecretName::new(secret), variables: vec![variable.parse().expect("a name")] }
 }
 
 fn policy() -> Policy {
@@ -71,7 +78,11 @@ fn policy() -> Policy {
     let plain = Grant::new(GrantName::new("plain"), matching("plain.test", None, None));
     let mut sockets = Grant::new(GrantName::new("ws"), matching("ws.test", None, None));
     sockets.websocket = true;
-    Policy::new(vec![model, docs, plain, sockets])
+    let mut git = Grant::new(GrantName::new("git"), matching("git.test", None, None));
+    let header = HeaderName::from_static("x-own");
+    git.secret = Some(SecretName::new("git"));
+    git.serves = Some(Serves::Service(SentAs { header, form: Form::Bare { prefix: String::new() } }));
+    Policy::new(vec![model, docs, plain, sockets, git])
 }
 
 fn to(text: &str) -> Target {
@@ -227,6 +238,37 @@ fn what_is_granted_passes_and_all_else_is_refused() {
     for (name, host, method, path, fields, expected) in table {
         let got = verdict(&world, host, &head(method, path, &fields));
         assert_eq!(got, expected.map(str::to_owned), "{name}");
+    }
+}
+
+#[test]
+fn a_services_sentinel_goes_to_its_own_service_in_a_credentials_place() {
+    let world = world();
+    let of = |secret: &str| world.caller.run().sentinel_for(&SecretName::new(secret)).expect("a sentinel").to_owned();
+    let (own, other) = (of("git"), of("other"));
+    let model = world.caller.run().sentinels[0].access.clone();
+    let foreign = "boxgate-sentinel-00000000000000000000000000000000".to_owned();
+    let basic =
+        |pair: String| format!("Basic {}", base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pair));
+    for (name, host, field, value, path, is_let) in [
+        ("a bearer", "git.test", "authorization", format!("Bearer {own}"), "/", true),
+        ("a password", "git.test", "authorization", basic(format!("me:{own}")), "/", true),
+        ("a user name", "git.test", "authorization", basic(format!("{own}:")), "/", true),
+        ("the service's own header", "git.test", "x-own", own.clone(), "/", true),
+        ("that header in another spelling", "git.test", "x_own", own.clone(), "/", true),
+        ("a header that carries no credential", "git.test", "x-note", own.clone(), "/", false),
+        ("the address", "git.test", "accept", "*/*".to_owned(), &format!("/?token={own}"), false),
+        ("another secret's", "git.test", "authorization", format!("Bearer {other}"), "/", false),
+        ("another secret's in Basic", "git.test", "authorization", basic(format!("me:{other}")), "/", false),
+        ("a provider's", "git.test", "authorization", format!("Bearer {model}"), "/", false),
+        ("another run's", "git.test", "authorization", format!("Bearer {foreign}"), "/", false),
+        ("toward another host", "docs.test", "authorization", format!("Bearer {own}"), "/", false),
+        ("toward another host in Basic", "docs.test", "authorization", basic(format!("me:{own}")), "/", false),
+        ("toward a model", "api.anthropic.com", "authorization", format!("Bearer {own}"), "/v1/messages", false),
+    ] {
+        let got = verdict(&world, host, &head("POST", path, &[(field, &value)]));
+        let expected = if is_let { Ok("git".to_owned()) } else { Err(Reason::SentinelAstray) };
+        assert_eq!(got, expected, "{name}");
     }
 }
 

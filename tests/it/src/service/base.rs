@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use harness::fakes::FakeAgents;
 use harness::raw::Response;
-use harness::{BoxRun, Claimed, House, HouseBuilder, Tunnel};
+use harness::{BoxRun, Claimed, House, HouseBuilder, Tunnel, secrets};
 use serde_json::Value;
 use standin::{Fault, Options, Real, Rule, StandIn};
 
@@ -55,6 +55,24 @@ def run(*words, **more):
     let fakes = FakeAgents::python(&format!("{tools}\n{body}\nprint(json.dumps(out))"))?;
     let ran = launch.clone().agents(fakes.folder()).prompt("hi").run(SOON)?.expect_code(0)?;
     serde_json::from_slice(&ran.stdout).with_context(|| format!("parse {}", ran.text()))
+}
+
+/// Whether a secret is in there, in any form that a client might give it.
+pub(super) fn holds(bytes: &[u8], secret: &str) -> bool {
+    let forms = secrets::forms(secret);
+    let needles: Vec<&str> = forms.iter().map(String::as_str).collect();
+    secrets::in_bytes(bytes, &needles)
+}
+
+/// Nothing that the box leaves behind holds the secret.
+pub(super) fn left_behind(launch: &BoxRun, secret: &str) -> Result<()> {
+    let forms = secrets::forms(secret);
+    let needles: Vec<&str> = forms.iter().map(String::as_str).collect();
+    for folder in [launch.session_folder(), launch.workspace_folder()] {
+        let leaks = secrets::in_files(folder, &needles)?;
+        ensure!(leaks.is_empty(), "the secret was left behind: {leaks:?}");
+    }
+    Ok(())
 }
 
 pub(super) const REAL: &str = "ghp_REAL-of-the-service-9d21c07ab4";

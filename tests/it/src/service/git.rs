@@ -6,11 +6,11 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use harness::{BoxRun, secrets};
+use harness::BoxRun;
 use standin::{Options, Repositories, StandIn};
 use tempfile::TempDir;
 
-use super::base::{REAL, grant, house, named, probe};
+use super::base::{REAL, grant, holds, house, left_behind, named, probe};
 
 pub(super) fn clone_and_push() -> Result<()> {
     let (repositories, standin) = server()?;
@@ -44,14 +44,8 @@ out['env'] = sorted(os.environ.values())",
     for request in &requests {
         ensure!(request.header("authorization") == [basic.as_str()] && request.answered == Some(200), "{request:?}");
     }
-    let forms = secrets::forms(REAL);
-    let needles: Vec<&str> = forms.iter().map(String::as_str).collect();
-    ensure!(!secrets::in_bytes(seen.to_string().as_bytes(), &needles), "the box was told the secret");
-    for folder in [launch.session_folder(), launch.workspace_folder()] {
-        let leaks = secrets::in_files(folder, &needles)?;
-        ensure!(leaks.is_empty(), "the secret was left behind: {leaks:?}");
-    }
-    Ok(())
+    ensure!(!holds(seen.to_string().as_bytes(), REAL), "the box was told the secret");
+    left_behind(&launch, REAL)
 }
 
 /// The right secret sent in the wrong way is rejected: git hears an outage of the house, and asks for no password.
