@@ -161,7 +161,8 @@ impl Engine {
         lines.into_iter().rev().collect::<Vec<_>>().join("; ")
     }
 
-    /// A shell holds the engine: told that these tests are gone, it ends the engine by its id and removes the folder.
+    /// A shell holds the engine: told that these tests are gone, it removes its containers and networks, whose bridges would
+    /// stay on the machine else, ends the engine by its id, and removes the folder with what is mounted in it.
     fn serve(&self) -> Result<()> {
         let mut command = Command::new("setpriv");
         command
@@ -239,9 +240,16 @@ dockerd --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/dockerd.pid" -
     --bridge "$bridge" --iptables=false --ip-forward=false --default-address-pool "base=$2,size=24" \
     > "$1/dockerd.log" 2>&1 &
 engine=$!
-trap 'kill "$engine"' TERM INT
+end() {
+    export DOCKER_HOST="unix://$1/docker.sock"
+    timeout 60 docker ps --all --quiet | timeout 60 xargs --no-run-if-empty docker rm --force
+    timeout 60 docker network prune --force
+    kill "$engine"
+}
+trap 'end "$1"' TERM INT
 wait "$engine" || wait "$engine" || true
 test "$bridge" = none || ip link delete "$bridge"
+awk -v "below=$1/" 'index($5, below) == 1 { print $5 }' /proc/self/mountinfo | tac | xargs --no-run-if-empty umount
 rm -rf --one-file-system "$1"
 "#;
 /// In place of a compiler and of npm stand scripts that hand out what is there.
