@@ -1,6 +1,7 @@
 //! Shim: the loopback end of the wire, listening before the agent exists.
 
 use std::path::Path;
+use std::time::Duration;
 
 use ::shim::{Loopback, RunTag, ShimFault};
 use box_spec::Attestation;
@@ -14,7 +15,7 @@ use super::{Before, Secrets, is_namespace_init};
 use crate::environment::{self, Surroundings, Variables};
 use crate::inputs::Wanted;
 use crate::live::{self, Live, Notice};
-use crate::{facts, say, trust};
+use crate::{facts, say, sys, trust};
 
 /// Proof that the shim listens; only with it can an agent be started.
 pub(super) struct ShimUp {
@@ -33,11 +34,20 @@ pub(super) async fn raise(wanted: &Wanted, claimed: &Claimed, seeded: Seeded) ->
     let port = listening.at();
     let serving =
         tokio::spawn(async move { format!("the shim cannot go on: {}", say::chain(&listening.serve().await)) });
+    tokio::spawn(stay_small());
     let notice = live(claimed, &seeded, port, &wanted.session).tell(&wanted.session);
     let notice = notice.inspect_err(|fault| {
         say::line(&format!("WARNING: `boxd exec` will not find this run: {}", say::chain(fault)));
     });
     Ok(ShimUp { seeded, port, serving, _notice: notice.ok() })
+}
+
+/// What many tunnels held for a moment leaves holes in the heap; they go back now and then, as long as boxd runs.
+async fn stay_small() {
+    loop {
+        tokio::time::sleep(LOW_TIDE).await;
+        sys::give_memory_back();
+    }
 }
 
 /// The run, as a command that joins it must know it.
@@ -103,4 +113,5 @@ impl ShimUp {
     }
 }
 
+const LOW_TIDE: Duration = Duration::from_secs(2);
 const PORT: u16 = 3128;

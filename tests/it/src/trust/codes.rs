@@ -88,8 +88,10 @@ def zombies():
         found += fields[0] == 'Z' and int(fields[1]) == boxd
     return found
 end = time.time() + 5
-while zombies() and time.time() < end: time.sleep(0.02)
-out['zombies'] = zombies()",
+while True:
+    out['zombies'] = zombies()
+    if not out['zombies'] or time.time() > end: break
+    time.sleep(0.02)",
         )?;
         ensure!(seen["zombies"] == 0, "isolated: {isolated}: {seen}");
         ensure!(last_facts(&house)?["report"]["exit_code"] == 0);
