@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use harness::{Case, Engine, Generation, Need, case};
 
-use super::{House, demo, governed, mistakes, reach, stop};
+use super::{House, demo, governed, mistakes, network, reach, stop};
 
 const NEEDS: &[Need] = &[Need::NewDocker, Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi];
 const BOTH: &[Need] = &[Need::Docker, Need::NewDocker, Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi];
@@ -20,6 +20,14 @@ pub(crate) const CASES: &[Case] = &[
         .needs(NEEDS)
         .alone(),
     case("docker::engines::new_nothing_in_a_box_reaches_further_than_its_door", || reach(Generation::New))
+        .needs(NEEDS)
+        .alone(),
+    case("docker::engines::new_the_stock_agents_run_governed_on_networks_of_their_own", || {
+        network::governed(Generation::New)
+    })
+    .needs(NEEDS)
+    .alone(),
+    case("docker::engines::new_nothing_on_a_boxs_network_is_reached_but_its_door", || network::reach(Generation::New))
         .needs(NEEDS)
         .alone(),
     case("docker::engines::the_gateway_listens_on_no_address", doors_alone).needs(BOTH).alone(),
@@ -47,14 +55,24 @@ fn major(version: &str) -> Result<u32> {
 
 /// Without a warning: a file that one of them takes with a complaint is not for both.
 fn configs() -> Result<()> {
-    let profiles = ["--profile", "demo", "--profile", "claude", "--profile", "codex", "--profile", "pi"];
+    let boxes = ["--profile", "claude", "--profile", "codex", "--profile", "pi"];
+    let demo = ["--profile", "demo"];
+    let usual = ["boxd", "gateway", "hello", "claude", "codex", "pi"];
     for generation in [Generation::Old, Generation::New] {
         let engine = Engine::of(generation)?;
-        let ran = engine.must(engine.compose(&[&profiles[..], &["config"]].concat()))?;
-        ensure!(ran.stderr.is_empty(), "compose of the {generation} generation says {}", ran.stderr);
-        let services = engine.must(engine.compose(&[&profiles[..], &["config", "--services"]].concat()))?.text();
-        for name in ["boxd", "gateway", "hello", "claude", "codex", "pi", "demo"] {
-            ensure!(services.lines().any(|line| line == name), "{generation} has no {name}: {services}");
+        for (file, profiles, more) in
+            [("compose.yaml", [&boxes[..], &demo].concat(), &["demo"][..]), (network::FILE, boxes.to_vec(), &[])]
+        {
+            let config = |arguments: &[&str]| {
+                let all = [&["-f", file][..], &profiles, &["config"], arguments].concat();
+                engine.must(engine.compose(&all))
+            };
+            let said = config(&[])?.stderr;
+            ensure!(said.is_empty(), "of {file} compose of the {generation} generation says {said}");
+            let services = config(&["--services"])?.text();
+            for name in usual.iter().chain(more) {
+                ensure!(services.lines().any(|line| line == *name), "{generation} {file} has no {name}: {services}");
+            }
         }
     }
     Ok(())

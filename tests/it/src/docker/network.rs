@@ -6,19 +6,21 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
-use harness::{Case, Engine, Running, case, files, process, until};
+use harness::{Case, Engine, Generation, Running, case, files, process, until};
 use standin::{Options, Real, StandIn};
 
 use super::{KEY, LOGIN, MINUTES, NEEDS};
 
 pub(crate) const CASES: &[Case] = &[
-    case("docker::the_stock_agents_run_governed_on_networks_of_their_own", governed).needs(NEEDS).alone(),
-    case("docker::nothing_on_a_boxs_network_is_reached_but_its_door", reach).needs(NEEDS).alone(),
-    case("docker::a_network_that_leads_to_the_host_is_not_locked", unlocked).needs(NEEDS).alone(),
+    case("docker::the_stock_agents_run_governed_on_networks_of_their_own", || governed(Generation::Old))
+        .needs(NEEDS)
+        .alone(),
+    case("docker::nothing_on_a_boxs_network_is_reached_but_its_door", || reach(Generation::Old)).needs(NEEDS).alone(),
+    case("docker::a_network_that_leads_to_the_host_is_not_locked", || unlocked(Generation::Old)).needs(NEEDS).alone(),
 ];
 
-fn governed() -> Result<()> {
-    let house = House::open()?;
+pub(super) fn governed(generation: Generation) -> Result<()> {
+    let house = House::of(generation)?;
     let status = house.gateway(&["status"])?;
     for address in ["172.30.253.2:3129", "172.30.253.10:3129", "172.30.253.18:3129"] {
         ensure!(status.contains(&format!("at {address}")), "{status}");
@@ -51,8 +53,8 @@ fn governed() -> Result<()> {
 }
 
 /// From the shell of a governed agent, and by boxd's own attack list. Each line is what must not succeed.
-fn reach() -> Result<()> {
-    let house = House::open()?;
+pub(super) fn reach(generation: Generation) -> Result<()> {
+    let house = House::of(generation)?;
     // On every address of this machine somebody listens who could be reached.
     let listener = TcpListener::bind("0.0.0.0:0").context("listen on the host")?;
     let port = listener.local_addr()?.port();
@@ -96,8 +98,8 @@ fn reach() -> Result<()> {
 }
 
 /// What boxd makes of a box that somebody put on another network too, and of one on a network that the engine leads out of.
-fn unlocked() -> Result<()> {
-    let house = House::open()?;
+pub(super) fn unlocked(generation: Generation) -> Result<()> {
+    let house = House::of(generation)?;
     let base = std::fs::read_to_string(house.engine.project().join(FILE)).context("read the compose file")?;
     let open = base
         .replace("      com.docker.network.bridge.inhibit_ipv4: \"true\"\n", "")
@@ -125,7 +127,7 @@ fn unlocked() -> Result<()> {
 }
 
 /// The IPv4 addresses of this machine, loopback's aside.
-fn addresses() -> Result<Vec<String>> {
+pub(super) fn addresses() -> Result<Vec<String>> {
     let mut command = Command::new("ip");
     command.args(["-4", "-o", "address"]);
     let told = process::run(command, None, MINUTES)?.expect_code(0)?.text();
@@ -134,22 +136,23 @@ fn addresses() -> Result<Vec<String>> {
 }
 
 /// The house of `compose.network.yaml`, in a project of its own.
-struct House {
+pub(super) struct House {
     engine: &'static Engine,
     standin: StandIn,
     address: SocketAddr,
 }
 
 impl House {
-    /// Opened once; every case finds it open.
-    fn open() -> Result<&'static Self> {
-        static HOUSE: OnceLock<Result<House, String>> = OnceLock::new();
-        let house = HOUSE.get_or_init(|| Self::build().map_err(|fault| format!("{fault:#}")));
+    /// Opened once on each engine; every case finds it open.
+    pub(super) fn of(generation: Generation) -> Result<&'static Self> {
+        static HOUSES: [OnceLock<Result<House, String>>; 2] = [OnceLock::new(), OnceLock::new()];
+        let build = || Self::build(generation).map_err(|fault| format!("{fault:#}"));
+        let house = HOUSES[generation as usize].get_or_init(build);
         house.as_ref().map_err(|fault| anyhow::anyhow!("{fault}"))
     }
 
-    fn build() -> Result<Self> {
-        let engine = Engine::get()?;
+    fn build(generation: Generation) -> Result<Self> {
+        let engine = Engine::of(generation)?;
         // What waits for its end is not even made before it.
         engine.must(engine.compose(&[&PROJECT[..], &["up", "boxd"]].concat()))?;
         engine.must(engine.compose(&[&PROJECT[..], &["up", "--no-start"]].concat()))?;
@@ -177,7 +180,7 @@ impl House {
         Ok(house)
     }
 
-    fn compose(&self, arguments: &[&str]) -> Command {
+    pub(super) fn compose(&self, arguments: &[&str]) -> Command {
         self.engine.compose(&[&PROJECT[..], arguments].concat())
     }
 
@@ -198,7 +201,7 @@ impl House {
     }
 }
 
-const FILE: &str = "compose.network.yaml";
+pub(super) const FILE: &str = "compose.network.yaml";
 const PROJECT: [&str; 4] = ["-p", "narrow", "-f", FILE];
 const HOUSE_FILE: &str = "BOXGATE_HOUSE_FILE=";
 const PIN: &str = "BOXGATE_HOUSE=sha256:0000000000000000000000000000000000000000000000000000000000000000";
