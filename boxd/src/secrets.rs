@@ -69,13 +69,15 @@ impl Places<'_> {
         self.variables(&mut holds, &mut looked);
         first_process(&mut holds, &mut looked);
         let agents = Agent::ALL.map(|agent| self.session.join(agent.as_str()));
-        let homes = || self.homes.into_iter().flatten().filter(|home| home.is_absolute());
+        let [first, second] = self.homes;
+        let homes =
+            || first.into_iter().chain(second.filter(|home| first != Some(*home))).filter(|home| home.is_absolute());
         let known = homes().flat_map(|home| KNOWN.iter().map(|name| home.join(name)));
         // What an agent reads its credentials from comes first: a search that ends at its limits has seen that.
         let folders = agents.into_iter().chain([PathBuf::from(MOUNTED)]).chain(homes().map(Path::to_owned));
         let folders = folders.chain([self.session.to_owned()]);
-        // What boxd wrote itself: certificates.
-        let own = self.session.join("trust");
+        // What boxd writes itself: certificates, and what each run that ever was has printed, which grows without end.
+        let own = ["trust", "runs"].map(|name| self.session.join(name));
         walk::files(known.collect(), folders.collect(), &own, &mut holds, &mut looked);
         looked
     }

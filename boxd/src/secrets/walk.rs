@@ -16,14 +16,12 @@ use super::{Looked, Place};
 pub(super) fn files(
     named: Vec<PathBuf>,
     folders: Vec<PathBuf>,
-    own: &Path,
+    own: &[PathBuf],
     holds: &mut impl FnMut(&[u8]) -> Option<bool>,
     looked: &mut Looked,
 ) {
     let mut walk = Walk { began: Instant::now(), names: 0, seen: BTreeSet::new(), buffer: Vec::new(), looked };
-    if let Ok(found) = own.metadata() {
-        walk.seen.insert((found.dev(), found.ino()));
-    }
+    walk.seen.extend(own.iter().filter_map(|folder| folder.metadata().ok()).map(|found| (found.dev(), found.ino())));
     for path in named.into_iter().filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())) {
         walk.file(path, holds);
     }
