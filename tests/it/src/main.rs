@@ -97,6 +97,7 @@ fn main() -> ExitCode {
         docker::images::CASES,
         docker::down::CASES,
         docker::network::CASES,
+        docker::shells::CASES,
         pages::manifests::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())

@@ -49,5 +49,6 @@ fn dev() -> Result<()> {
     seen.with_context(|| logs)
 }
 
-const LOOK: &str =
+/// For a shell: what it has of the house, and its interfaces.
+pub(super) const LOOK: &str =
     "echo run $BOXGATE_RUN; echo proxy $HTTPS_PROXY; echo interfaces $(tail -n +3 /proc/net/dev | cut -d: -f1 | xargs)";
