@@ -198,16 +198,17 @@ const MAKERS: &[Makers] = &[
             "**/api/v4/job/allowed_agents",
         ],
     },
+    // Package registries of npm, Python and Rust, whoever runs them: these paths are theirs alone.
     Makers {
-        hosts: &["registry.npmjs.org", "www.npmjs.com"],
-        always: &["/-/v1/login", "/-/v1/done", "/settings/*/tokens/**"],
-        writes: &["/-/npm/v1/tokens/**", "/-/npm/v1/oidc/**", "/-/user/**"],
-    },
-    Makers { hosts: &["pypi.org", "test.pypi.org"], always: &["/_/oidc/**", "/manage/account/token/**"], writes: &[] },
-    Makers {
-        hosts: &["crates.io"],
-        always: &["/api/private/session/**"],
-        writes: &["/api/v1/me/tokens/**", "/api/v1/trusted_publishing/**"],
+        hosts: &["**"],
+        always: &["/-/v1/login", "/-/v1/done", "/_/oidc/**"],
+        writes: &[
+            "**/-/npm/v1/tokens/**",
+            "**/-/npm/v1/oidc/**",
+            "**/-/user/org.couchdb.user:*",
+            "/api/v1/me/tokens/**",
+            "/api/v1/trusted_publishing/**",
+        ],
     },
     Makers {
         hosts: &["huggingface.co"],
