@@ -7,6 +7,7 @@ pub(crate) mod down;
 pub(crate) mod engines;
 pub(crate) mod clients;
 pub(crate) mod network;
+pub(crate) mod attacks;
 pub(crate) mod shells;
 
 use std::net::SocketAddr;

@@ -98,7 +98,7 @@ fn listed() -> Result<()> {
 }
 
 /// The attempts of `docs/attacks.md`.
-fn published() -> Result<BTreeSet<String>> {
+pub(crate) fn published() -> Result<BTreeSet<String>> {
     let page = std::fs::read_to_string(Tools::workspace().join("docs/attacks.md")).context("read docs/attacks.md")?;
     let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let rows: BTreeSet<String> =

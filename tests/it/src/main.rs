@@ -97,6 +97,7 @@ fn main() -> ExitCode {
         docker::images::CASES,
         docker::down::CASES,
         docker::network::CASES,
+        docker::attacks::CASES,
         docker::shells::CASES,
         pages::manifests::CASES,
     ];

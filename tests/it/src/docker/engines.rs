@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use harness::{Case, Engine, Generation, Need, case};
 
-use super::{House, demo, governed, mistakes, network, reach, shells, stop};
+use super::{House, attacks, demo, governed, mistakes, network, reach, shells, stop};
 
 const NEEDS: &[Need] = &[Need::NewDocker, Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi];
 const BOTH: &[Need] = &[Need::Docker, Need::NewDocker, Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi];
@@ -28,6 +28,12 @@ pub(crate) const CASES: &[Case] = &[
     .needs(NEEDS)
     .alone(),
     case("docker::engines::new_nothing_on_a_boxs_network_is_reached_but_its_door", || network::reach(Generation::New))
+        .needs(NEEDS)
+        .alone(),
+    case("docker::engines::new_every_attack_is_refused_in_the_boxes_of_compose", || attacks::boxes(Generation::New))
+        .needs(NEEDS)
+        .alone(),
+    case("docker::engines::new_every_attack_is_refused_on_a_network_of_its_own", || attacks::networks(Generation::New))
         .needs(NEEDS)
         .alone(),
     case("docker::engines::new_a_shell_alone_and_one_beside_a_run_are_governed", || shells::shells(Generation::New))
