@@ -21,7 +21,9 @@ pub(crate) enum Open {
     Interfaces(String),
     #[error("a route through {0} leads further than the house")]
     Further(String),
-    #[error("something answers as the next hop of a route through {interface}, {hop}")]
+    #[error(
+        "something answers at {hop} on {interface}, the next hop of a route or the first address of the house's network"
+    )]
     NextHop { interface: String, hop: std::net::Ipv4Addr },
     #[error("the name server {0} answers: names, and what is written into them, leave the box")]
     NameServer(std::net::IpAddr),

@@ -1,7 +1,8 @@
-//! A network that leads to the house alone: one interface, no route beyond the network that the house is on, no next hop
-//! that answers, and no name server that passes questions on.
+//! A network that leads to the house alone: one interface, no route beyond the network that the house is on, nobody who
+//! answers as a next hop or at that network's first address, and no name server that passes questions on.
 //!
-//! Whoever else is on that very network boxd cannot tell: that there is nobody is for whoever made it.
+//! Whoever else is on that very network boxd cannot tell: that there is nobody is for whoever made it. The first address is
+//! where Docker and its like put the host; since engine 28 no route names it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -15,8 +16,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, connect, g
 
 use super::{LOOPBACK, Network, Open, Routes};
 
-/// Why the network is open, or nothing. Takes up to five seconds where a route has a next hop: that nobody answers there
-/// is known when the kernel has asked for it long enough.
+/// Why the network is open, or nothing. Takes up to five seconds where somebody else than house and box could be: that
+/// nobody answers there is known when the kernel has asked for it long enough.
 pub(super) fn open(network: &Network, routes: &Routes, house: SocketAddr) -> Option<Open> {
     if network.interfaces.len() > 1 {
         return Some(Open::Interfaces(network.interfaces.join(", ")));
@@ -24,14 +25,23 @@ pub(super) fn open(network: &Network, routes: &Routes, house: SocketAddr) -> Opt
     if let Some(interface) = further_6(&routes.v6, house.ip()) {
         return Some(Open::Further(interface.to_owned()));
     }
-    match hops(&routes.v4, house.ip()) {
+    match hops(&routes.v4, house.ip(), own_address(house)) {
         Ok(hops) => probe(hops, &servers()).unwrap_or_else(|fault| Some(Open::Unknown(fault))),
         Err(further) => Some(further),
     }
 }
 
-/// The next hops of all routes, where no route leads past them further than the house's own network.
-fn hops(table: &str, house: IpAddr) -> Result<Vec<(String, Ipv4Addr)>, Open> {
+/// This box's address on the way to the house.
+fn own_address(house: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = if house.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).ok()?;
+    socket.connect(house).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+/// The next hops of all routes and the first address of the house's network, unless it is the house's or the box's `own`,
+/// where no route leads past them further than that network.
+fn hops(table: &str, house: IpAddr, own: Option<IpAddr>) -> Result<Vec<(String, Ipv4Addr)>, Open> {
     let mut hops = Vec::new();
     for line in table.lines().skip(1) {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -52,6 +62,10 @@ fn hops(table: &str, house: IpAddr) -> Result<Vec<(String, Ipv4Addr)>, Open> {
         let is_houses = u32::from(house) & u32::from(mask) == u32::from(network);
         if !is_houses || u32::from(mask).leading_ones() < WIDEST {
             return Err(further());
+        }
+        let first = Ipv4Addr::from(u32::from(network) | 1);
+        if first != house && Some(IpAddr::V4(first)) != own && u32::from(mask).leading_ones() <= NARROWEST {
+            hops.push((interface.to_owned(), first));
         }
     }
     hops.sort();
@@ -221,6 +235,8 @@ const MOST: usize = 8;
 /// The widest network that may be the house's own: Docker's are no wider.
 const WIDEST: u32 = 16;
 const WIDEST_6: u32 = 48;
+/// The narrowest network that has a place for somebody beside house and box.
+const NARROWEST: u32 = 30;
 /// RTF_LOCAL and RTF_ANYCAST: the interface's own addresses.
 const OWN: u32 = 0x8010_0000;
 const REJECTED: u32 = 0x0200;
@@ -237,9 +253,15 @@ mod tests {
 
     const HEAD: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n";
     const HOUSE: &str = "172.31.250.2";
+    const OWN: &str = "172.31.250.4";
 
     fn of(lines: &str) -> Result<Vec<String>, String> {
-        let found = hops(&format!("{HEAD}{lines}"), HOUSE.parse().expect("an address"));
+        among(lines, HOUSE, OWN)
+    }
+
+    fn among(lines: &str, house: &str, own: &str) -> Result<Vec<String>, String> {
+        let address = |text: &str| text.parse().expect("an address");
+        let found = hops(&format!("{HEAD}{lines}"), address(house), Some(address(own)));
         found.map(|hops| hops.iter().map(|(_, hop)| hop.to_string()).collect()).map_err(|open| open.to_string())
     }
 
@@ -247,7 +269,12 @@ mod tests {
     fn only_the_houses_own_network_is_on_the_link() {
         let near = "eth0 00FA1FAC 00000000 0001 0 0 0 F8FFFFFF 0 0 0\n";
         assert_eq!(of(""), Ok(vec![]));
-        assert_eq!(of(near), Ok(vec![]));
+        // As Docker 28 gives it: no route tells where the host is.
+        assert_eq!(of(near), Ok(vec!["172.31.250.1".to_owned()]));
+        assert_eq!(among(near, "172.31.250.1", OWN), Ok(vec![]));
+        assert_eq!(among(near, HOUSE, "172.31.250.1"), Ok(vec![]));
+        let pair = "eth0 02FA1FAC 00000000 0001 0 0 0 FEFFFFFF 0 0 0\n";
+        assert_eq!(among(pair, HOUSE, "172.31.250.3"), Ok(vec![]));
         // As Docker 20.10 gives it: a next hop that is to be asked.
         let default = "eth0 00000000 01FA1FAC 0003 0 0 0 00000000 0 0 0\n";
         assert_eq!(of(&format!("{default}{near}")), Ok(vec!["172.31.250.1".to_owned()]));

@@ -30,6 +30,9 @@ pub(crate) const CASES: &[Case] = &[
     case("docker::engines::new_nothing_on_a_boxs_network_is_reached_but_its_door", || network::reach(Generation::New))
         .needs(NEEDS)
         .alone(),
+    case("docker::engines::new_a_network_that_leads_to_the_host_is_not_locked", || network::unlocked(Generation::New))
+        .needs(NEEDS)
+        .alone(),
     case("docker::engines::new_every_attack_is_refused_in_the_boxes_of_compose", || attacks::boxes(Generation::New))
         .needs(NEEDS)
         .alone(),

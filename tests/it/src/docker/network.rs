@@ -109,7 +109,10 @@ pub(super) fn unlocked(generation: Generation) -> Result<()> {
         )
         .replace("driver_opts: &isolated", "driver_opts:")
         .replace("    driver_opts: *isolated\n", "")
-        .replace("172.30.253.", "172.30.254.");
+        .replace("172.30.253.", "172.30.254.")
+        .replace("ip_range: 172.30.254.4/30", "ip_range: 172.30.254.4/30, gateway: 172.30.254.1");
+    // Engine 28 would put the host at the first address of the range else, which boxd does not find.
+    ensure!(open.contains("gateway: 172.30.254.1"), "the host is given no address");
     ensure!(!open.contains("inhibit"), "the network is still locked");
     let path = house.engine.project().join("compose.open.yaml");
     files::put(&path, open.as_bytes(), 0o644)?;
