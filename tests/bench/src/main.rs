@@ -127,4 +127,4 @@ fn origin(folder: &Path) -> Result<()> {
 const WHOLE: Size =
     Size { time: Duration::from_secs(2), hosts: 300, streams: 1000, events: 8, idle: 5000, ledger: 1 << 30 };
 const QUICK: Size =
-    Size { time: Duration::from_millis(700), hosts: 100, streams: 1000, events: 4, idle: 5000, ledger: 1 << 26 };
+    Size { time: Duration::from_millis(700), hosts: 100, streams: 1000, events: 4, idle: 5000, ledger: 1 << 30 };

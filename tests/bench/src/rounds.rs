@@ -54,7 +54,9 @@ pub(crate) fn take(plan: &Plan<'_>, programs: &Programs) -> Taken {
                     let what =
                         format!("{} of {}: {fault:#}", measure::name(*measure).unwrap_or_default(), subject.name());
                     say(&what);
-                    taken.missing.push(what);
+                    if !taken.missing.contains(&what) {
+                        taken.missing.push(what);
+                    }
                 });
                 taken.rounds.entry((*measure, subject)).or_default().push(numbers.ok());
             }
