@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use box_spec::wire::SENTINEL_MARK;
-use http::header::{ACCEPT_ENCODING, HOST, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL};
+use http::header::{ACCEPT_ENCODING, HOST, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Uri};
@@ -147,10 +147,14 @@ fn outage_refusal(name: &str, inside: &str) -> Refusal {
     )
 }
 
-/// Asks for an answer that can be looked through.
+/// Asks for an answer that can be looked through. A request that says nothing of codings would take any (RFC 9110 §12.5.3);
+/// a handshake is answered without a body.
 fn ask_plainly(head: &mut Parts) {
-    head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+    let headers = &mut head.headers;
+    if headers.contains_key(ACCEPT_ENCODING) || !headers.contains_key(UPGRADE) {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    headers.remove(SEC_WEBSOCKET_EXTENSIONS);
 }
 
 /// Empties every carrier of a credential, in any spelling.
