@@ -88,10 +88,11 @@ impl Asked {
         let authority = url.authority().map_or("", http::uri::Authority::as_str);
         let target = Target::from_authority(authority, Some(scheme.default_port())).map_err(ExplainFault::Host)?;
         let path = url.path_and_query().cloned();
-        let (mut head, ()) = Request::new(()).into_parts();
-        head.method = method;
-        head.uri = path.map_or_else(|| Uri::from_static("/"), Uri::from);
-        head.headers.extend(headers.into_iter().filter(|(name, _)| *name != HOST));
+        let asked = Request::builder().method(method).uri(path.map_or_else(|| Uri::from_static("/"), Uri::from));
+        // Each header beside those before it: two lengths are refused, and one of them would not be.
+        let headers = headers.into_iter().filter(|(name, _)| *name != HOST);
+        let asked = headers.fold(asked, |asked, (name, value)| asked.header(name, value));
+        let (head, ()) = asked.body(()).map_err(|_| ExplainFault::NotWhole(url.clone()))?.into_parts();
         Ok(Self { box_id, target, scheme, head })
     }
 

@@ -132,6 +132,18 @@ fn what_no_grant_can_allow_proposes_none() {
             &[
                 "one",
                 "--header",
+                "Content-Length: 1",
+                "--header",
+                "Content-Length: 2",
+                "GET",
+                "https://docs.example/guide",
+            ],
+            "bad-request",
+        ),
+        (
+            &[
+                "one",
+                "--header",
                 "Upgrade: tcp",
                 "--header",
                 "Connection: upgrade",
