@@ -7,7 +7,7 @@ set -eu
 prepare() {
     programs
     # Never below these folders: what is in them, a box may have made.
-    own 0700 /data /demo/* /runs/claude /runs/codex /runs/pi
+    own 0700 /data /demo/* /runs/claude /runs/codex /runs/pi /logins/claude /logins/codex
     # The volume is the lock of a door: whoever is given it is that box, whatever its user.
     own 0755 /doors/*
     own_workspace
@@ -16,7 +16,7 @@ prepare() {
 # The same for boxes with a network: in place of a door each has a volume with its key, where the house writes its fingerprint.
 prepare_network() {
     programs
-    own 0700 /data /runs/claude /runs/codex /runs/pi
+    own 0700 /data /runs/claude /runs/codex /runs/pi /logins/claude /logins/codex
     for box in claude codex pi; do
         key "/keys/$box"
     done
@@ -73,7 +73,8 @@ hello() {
     echo
     echo "    docker compose run --rm claude \"What is in this folder?\""
     echo
-    echo "or codex, or pi. A credential that is missing goes into box/secrets, as docs/compose.md says; nothing has to be restarted."
+    echo "or codex, or pi. A credential that is missing, an API key or a login's token, goes into box/secrets, as docs/compose.md says;"
+    echo "nothing has to be restarted."
     echo "Without one: docker compose run --rm gateway login anthropic (or openai). Something wrong? docs/troubleshooting.md"
 }
 

@@ -4,6 +4,7 @@ pub mod sent_as;
 pub mod credential;
 pub mod login;
 mod marks;
+mod held;
 pub mod source;
 pub mod token;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use box_spec::{CredentialKind, Provider};
 use jiff::{SignedDuration, Timestamp};
@@ -22,7 +23,7 @@ pub use sent_as::{Form, SentAs};
 pub use source::{Malformed, SourceFault};
 pub use token::AccountId;
 
-use source::{FileStamp, Reading};
+use held::Held;
 
 /// Names a secret of the configuration.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -46,6 +47,8 @@ pub enum Source {
     File(PathBuf),
     /// A login of an agent of the host, in its own folder; the house keeps it fresh.
     Login(LoginConfig),
+    /// The file while it is there, else the login.
+    FileOrLogin(PathBuf, LoginConfig),
 }
 
 /// All secrets of the house.
@@ -87,6 +90,7 @@ pub struct SecretStatus {
     pub name: SecretName,
     /// `None` for a service's.
     pub provider: Option<Provider>,
+    /// `None` also where only its text would tell, and there is none.
     pub kind: Option<CredentialKind>,
     /// Where it comes from: `env NAME`, `file PATH`, `login of claude in PATH`.
     pub source: String,
@@ -105,13 +109,6 @@ struct Entry {
     held: Held,
 }
 
-#[derive(Debug)]
-enum Held {
-    Env { variable: String, credential: Option<Arc<Credential>> },
-    File { path: PathBuf, last: Mutex<Option<(FileStamp, Arc<Credential>)>> },
-    Login(Arc<Login>),
-}
-
 /// Reads a file under the rules of a secret's: one line of visible ASCII.
 ///
 /// # Errors
@@ -123,24 +120,17 @@ pub fn read_file(path: &Path) -> Result<SecretText, SourceFault> {
 /// Looks at a source as the vault will: what is in it must be a secret (of this owner's, where that is known),
 /// or not be there yet. A login is a provider's always.
 pub fn check(source: &Source, whose: Option<&Whose>) -> Result<(), SourceFault> {
-    let text = match source {
-        Source::Env(variable) => source::from_env(variable, std::env::var_os(variable))?,
-        Source::File(path) => match source::read(path) {
-            Ok(reading) => Some(reading.text),
-            Err(SourceFault::Missing(_)) => None,
-            Err(fault) => return Err(fault),
-        },
-        Source::Login(config) => {
-            let open = |whose: &Whose| Login::open(SecretName::new(""), whose, config.clone()).map(drop);
-            return whose.map_or(Ok(()), open);
-        }
+    let Some(whose) = whose else {
+        return match source {
+            Source::Env(variable) => source::from_env(variable, std::env::var_os(variable)).map(drop),
+            Source::File(path) | Source::FileOrLogin(path, _) => match source::read(path) {
+                Ok(_) | Err(SourceFault::Missing(_)) => Ok(()),
+                Err(fault) => Err(fault),
+            },
+            Source::Login(_) => Ok(()),
+        };
     };
-    match (whose, text) {
-        (Some(whose), Some(text)) => {
-            Credential::new(whose, text).map(drop).map_err(|malformed| source.fault(malformed))
-        }
-        (None, _) | (_, None) => Ok(()),
-    }
+    Held::open(&SecretName::new(""), whose, source, &|variable| std::env::var_os(variable)).map(drop)
 }
 
 impl Vault {
@@ -159,34 +149,30 @@ impl Vault {
             Some(_) | None => Ok(()),
         };
         in_time(entry.expires)?;
-        let credential = match &entry.held {
-            Held::Env { variable, credential } => {
-                credential.clone().ok_or_else(|| Outage::EnvUnset { name: name.clone(), variable: variable.clone() })?
+        let credential = entry.read().map_err(|fault| Outage::File { name: name.clone(), fault })?;
+        let credential = match (credential, &entry.held) {
+            (Some(credential), _) => credential,
+            (None, Held::Env { variable, .. }) => {
+                return Err(Outage::EnvUnset { name: name.clone(), variable: variable.clone() });
             }
-            Held::File { path, last } => {
-                entry.read_file(path, last).map_err(|fault| Outage::File { name: name.clone(), fault })?
-            }
-            Held::Login(login) => login.credential().map_err(|fault| Outage::File { name: name.clone(), fault })?,
+            (None, _) => return Err(Outage::Unknown { name: name.clone() }),
         };
         in_time(credential.expires()).map_err(|outage| entry.why(outage))?;
         Ok(credential)
     }
 
-    /// The login behind a secret, if that is what it is.
+    /// The login behind a secret, if that is what is used now.
     #[must_use]
     pub fn login(&self, name: &SecretName) -> Option<&Arc<Login>> {
-        match &self.entries.get(name)?.held {
-            Held::Login(login) => Some(login),
-            Held::Env { .. } | Held::File { .. } => None,
-        }
+        self.entries.get(name)?.held.login()
     }
 
     /// The kind of the first credential of a provider that can be used now, if need be after a refresh.
     #[must_use]
     pub fn available(&self, provider: Provider) -> Option<CredentialKind> {
-        let role = |name: &SecretName| self.entries.get(name)?.whose.role().filter(|role| role.provider == provider);
-        let usable = self.order.iter().filter(|name| role(name).is_some()).find(|name| self.outage(name).is_none());
-        usable.and_then(role).map(|role| role.kind)
+        let entries = self.order.iter().filter_map(|name| Some((name, self.entries.get(name)?)));
+        let of_provider = entries.filter(|(_, entry)| entry.whose.provider() == Some(provider));
+        of_provider.filter(|(name, _)| self.outage(name).is_none()).find_map(|(_, entry)| entry.kind())
     }
 
     /// Every secret and whether it can be used now. No value.
@@ -197,8 +183,8 @@ impl Vault {
             let Entry { whose, expires, held } = entry;
             Some(SecretStatus {
                 name: name.clone(),
-                provider: whose.role().map(|role| role.provider),
-                kind: whose.role().map(|role| role.kind),
+                provider: whose.provider(),
+                kind: entry.kind(),
                 source: held.to_string(),
                 expires: expires.or_else(|| entry.told_end()),
                 outage: self.outage(name),
@@ -235,16 +221,6 @@ impl Vault {
     }
 }
 
-impl Source {
-    fn fault(&self, malformed: Malformed) -> SourceFault {
-        match self {
-            Self::Env(variable) => SourceFault::Env(variable.clone(), malformed),
-            Self::File(path) => SourceFault::File(path.clone(), malformed),
-            Self::Login(config) => SourceFault::File(config.folder.clone(), malformed),
-        }
-    }
-}
-
 impl Entry {
     fn open(
         name: &SecretName,
@@ -253,29 +229,13 @@ impl Entry {
         expires: Option<Timestamp>,
         env: &impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, SourceFault> {
-        let credential =
-            |text| Credential::new(&whose, text).map(Arc::new).map_err(|malformed| source.fault(malformed));
-        let held = match &source {
-            Source::Env(variable) => {
-                let text = source::from_env(variable, env(variable))?;
-                Held::Env { credential: text.map(credential).transpose()?, variable: variable.clone() }
-            }
-            Source::File(path) => {
-                let held = match source::read(path) {
-                    Ok(Reading { text, stamp }) => Some((stamp, credential(text)?)),
-                    Err(SourceFault::Missing(_)) => None,
-                    Err(fault) => return Err(fault),
-                };
-                Held::File { path: path.clone(), last: Mutex::new(held) }
-            }
-            Source::Login(config) => Held::Login(Arc::new(Login::open(name.clone(), &whose, config.clone())?)),
-        };
+        let held = Held::open(name, &whose, &source, env)?;
         Ok(Self { whose, expires, held })
     }
 
     /// Of a login that expired: what stands in the way of a refresh.
     fn why(&self, outage: Outage) -> Outage {
-        let (Outage::Expired { name, expires }, Held::Login(login)) = (&outage, &self.held) else { return outage };
+        let (Outage::Expired { name, expires }, Some(login)) = (&outage, self.held.login()) else { return outage };
         let name = name.clone();
         match login.trouble() {
             None => outage,
@@ -286,17 +246,22 @@ impl Entry {
         }
     }
 
+    fn read(&self) -> Result<Option<Arc<Credential>>, SourceFault> {
+        self.held.read(&self.whose)
+    }
+
+    /// How its credential authenticates, where the configuration or its text tells.
+    fn kind(&self) -> Option<CredentialKind> {
+        self.whose.role().map(|role| role.kind).or_else(|| self.read().ok()??.kind())
+    }
+
     /// When the credential says itself that it ends.
     fn told_end(&self) -> Option<Timestamp> {
-        match &self.held {
-            Held::Env { variable: _, credential } => credential.as_ref()?.expires(),
-            Held::File { path, last } => self.read_file(path, last).ok()?.expires(),
-            Held::Login(login) => login.credential().ok()?.expires(),
-        }
+        self.read().ok()??.expires()
     }
 
     fn note(&self) -> Option<String> {
-        let Held::Login(login) = &self.held else { return None };
+        let login = self.held.login()?;
         match login.trouble() {
             Some(Trouble::Broken { said }) => {
                 Some(format!("the login's chain is broken ({said}): log in again on the host ({})", login.command()))
@@ -304,42 +269,6 @@ impl Entry {
             Some(Trouble::Later { said }) => Some(format!("could not be refreshed yet: {said}")),
             None if login.due(false).is_some() => Some("is refreshed with its next use".to_owned()),
             None => None,
-        }
-    }
-
-    /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing.
-    fn read_file(
-        &self,
-        path: &Path,
-        last: &Mutex<Option<(FileStamp, Arc<Credential>)>>,
-    ) -> Result<Arc<Credential>, SourceFault> {
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = source::stamp(path)?;
-        if let Some((seen, credential)) = &*last
-            && seen.is_same(&stamp)
-        {
-            return Ok(Arc::clone(credential));
-        }
-        let before = last.take();
-        let Reading { text, stamp } = source::read(path)?;
-        let credential = match before {
-            // A file that has just been written is read again and again: what it is looked for by is not made anew.
-            Some((_, credential)) if credential.expose() == text.expose() => credential,
-            _ => Credential::new(&self.whose, text)
-                .map(Arc::new)
-                .map_err(|malformed| SourceFault::File(path.to_owned(), malformed))?,
-        };
-        *last = Some((stamp, Arc::clone(&credential)));
-        Ok(credential)
-    }
-}
-
-impl fmt::Display for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Env { variable, credential: _ } => write!(f, "env {variable}"),
-            Self::File { path, last: _ } => write!(f, "file {}", path.display()),
-            Self::Login(login) => write!(f, "login of {} in {}", login.config().agent, login.path().display()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use box_spec::{Agent, CredentialKind, Provider};
@@ -70,6 +70,8 @@ struct Wanted {
     role: Role,
     /// The configuration has no place for it yet.
     is_new: bool,
+    /// Used in its place while it is there.
+    file: Option<PathBuf>,
 }
 
 /// Signs in at the provider with the person at the terminal, and writes the login where the house looks for it.
@@ -95,6 +97,9 @@ pub fn run(file: &Path, provider: Provider, secret: Option<&str>, out: &mut impl
     say(out, format_args!("The login is in {}, and the house keeps it fresh.", path.display()));
     if wanted.is_new {
         say(out, format_args!("{}", how_to_use(file, provider, &wanted.config)));
+    }
+    if let Some(before) = wanted.file.filter(|file| file.exists()) {
+        say(out, format_args!("The house uses {} in its place: remove that file to use the login.", before.display()));
     }
     Ok(())
 }
@@ -146,7 +151,7 @@ async fn ended() -> LoginFault {
     LoginFault::Interrupted
 }
 
-async fn keep(wanted: &Wanted, given: &Given) -> Result<std::path::PathBuf, LoginFault> {
+async fn keep(wanted: &Wanted, given: &Given) -> Result<PathBuf, LoginFault> {
     let end = tokio::time::Instant::now() + LOCK_WAIT;
     let _lock = loop {
         match login::lock(&wanted.config)? {
@@ -162,25 +167,34 @@ async fn keep(wanted: &Wanted, given: &Given) -> Result<std::path::PathBuf, Logi
 struct Found<'c> {
     name: &'c SecretName,
     login: &'c LoginConfig,
-    role: &'c Role,
+    role: Role,
+    file: Option<&'c PathBuf>,
 }
 
 /// The configured login, or one in the house's own folder where none is.
 fn wanted<'c>(config: &'c Config, provider: Provider, secret: Option<&str>) -> Result<Wanted, LoginFault> {
-    let login_of = |one: &'c SecretConfig| match (&one.source, one.whose.role()) {
-        (Source::Login(login), Some(role)) if role.provider == provider => Some(Found { name: &one.name, login, role }),
-        (Source::Login(_) | Source::Env(_) | Source::File(_), _) => None,
+    let login_of = |one: &'c SecretConfig| {
+        let (login, file) = match &one.source {
+            Source::Login(login) => (login, None),
+            Source::FileOrLogin(file, login) => (login, Some(file)),
+            Source::Env(_) | Source::File(_) => return None,
+        };
+        let role = one.whose.as_login().filter(|role| role.provider == provider)?;
+        Some(Found { name: &one.name, login, role, file })
     };
     let is_meant = |one: &Found<'_>| secret.is_none_or(|name| one.name.as_str() == name);
     let found: Vec<Found<'_>> = config.secrets.iter().filter_map(login_of).filter(is_meant).collect();
     match (found.as_slice(), secret) {
-        ([one], _) => Ok(Wanted { config: one.login.clone(), role: one.role.clone(), is_new: false }),
+        ([one], _) => {
+            Ok(Wanted { config: one.login.clone(), role: one.role.clone(), is_new: false, file: one.file.cloned() })
+        }
         ([], Some(name)) => Err(LoginFault::NoSecret(name.to_owned(), provider)),
         ([], None) => {
             let agent = if provider == Provider::Anthropic { Agent::Claude } else { Agent::Codex };
             let folder = config.state.join("logins").join(agent.as_str());
             let config = LoginConfig { agent, folder, unsafe_refresh_dial: None, refresh_ca: None };
-            Ok(Wanted { config, role: Role { provider, kind: CredentialKind::Login, account: None }, is_new: true })
+            let role = Role { provider, kind: CredentialKind::Login, account: None };
+            Ok(Wanted { config, role, is_new: true, file: None })
         }
         (several, _) => {
             let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
@@ -192,7 +206,7 @@ fn wanted<'c>(config: &'c Config, provider: Provider, secret: Option<&str>) -> R
 fn how_to_use(file: &Path, provider: Provider, config: &LoginConfig) -> String {
     format!(
         "\nThe house does not use it yet. In {}, let the [[secret]] of {provider} have these lines\n\
-         in place of its `file` or `env`, and restart the gateway:\n\n    \
+         in place of its `kind`, and of its `file` or `env`, and restart the gateway:\n\n    \
          kind = \"login\"\n    login_of = \"{}\"\n    folder = \"{}\"",
         file.display(),
         config.agent,

@@ -38,9 +38,10 @@ fn readable(status: &Value) -> String {
             out,
             "secret  {}  {}  {}",
             text(&secret["name"]),
-            secret["provider"]
-                .as_str()
-                .map_or_else(|| "of a service".to_owned(), |provider| format!("{provider} {}", text(&secret["kind"]))),
+            secret["provider"].as_str().map_or_else(
+                || "of a service".to_owned(),
+                |provider| format!("{provider} {}", secret["kind"].as_str().unwrap_or("of either kind"))
+            ),
             text(&secret["state"])
         );
     }

@@ -1,4 +1,4 @@
-//! `[[secret]]`: whose it is, and the one source that it comes from.
+//! `[[secret]]`: whose it is, and where it comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -91,8 +91,11 @@ fn of_provider(
         faults.add(provider.span.clone(), "[[secret]] with `provider` needs `kind`");
     }
     let served = served(&provider, faults);
-    let role = convert_role(served, kind, account, faults);
-    (role.map(Whose::Provider), served.map(Serves::Provider))
+    let whose = match kind {
+        Some(kind) if kind.value == AUTO => by_shape(served, &kind, account, faults),
+        kind => convert_role(served, kind, account, faults).map(Whose::Provider),
+    };
+    (whose, served.map(Serves::Provider))
 }
 
 /// A secret of a service: what is no provider's says how it is sent.
@@ -106,6 +109,24 @@ fn of_service(kind: Text, account: Text, sending: RawSending, faults: &mut Fault
         }
     }
     (Some(Whose::Service), sending::convert(sending, faults).map(Serves::Service))
+}
+
+/// Its text says of which kind it is: of a provider that takes both, and begins them differently.
+fn by_shape(provider: Option<Provider>, kind: &At<String>, account: Text, faults: &mut Faults) -> Option<Whose> {
+    if let Some(account) = account {
+        faults.add(account.span, "`account_id` is only for a login of provider \"openai-codex\"");
+        return None;
+    }
+    match provider? {
+        Provider::Anthropic => Some(Whose::ByShape(Provider::Anthropic)),
+        Provider::Openai | Provider::OpenaiCodex => {
+            faults.add(
+                kind.span.clone(),
+                "`kind = \"auto\"` is for provider \"anthropic\", which takes a login and a key: openai takes an \"api-key\", openai-codex a \"login\"",
+            );
+            None
+        }
+    }
 }
 
 /// Whose secret it is, and what its provider takes.
@@ -134,7 +155,7 @@ fn convert_role(provider: Option<Provider>, kind: Text, account: Text, faults: &
     is_sound.then_some(role)
 }
 
-/// Exactly one source; what is in it now must be a secret, or not be there yet.
+/// One source, or a file before a login; what is in it now must be a secret, or not be there yet.
 fn convert_source(
     env: Text,
     file: Text,
@@ -143,32 +164,48 @@ fn convert_source(
     base: &Path,
     faults: &mut Faults,
 ) -> Option<Source> {
-    let places: Vec<Span> = [&env, &file, &login.folder].into_iter().flatten().map(|at| at.span.clone()).collect();
-    if let [_, second, ..] = &places[..] {
-        faults.add(second.clone(), "[[secret]] has two sources: keep one of `env`, `file` and `folder`");
-        return None;
-    }
-    let place = places.into_iter().next()?;
-    let source = match (env, file) {
-        (Some(env), _) => Source::Env(env.value),
-        (_, Some(file)) => Source::File(base.join(file.value)),
-        (None, None) => return convert_login(login, whose, base, faults),
+    let source = match (env, file, login.folder.is_some()) {
+        (Some(_), Some(stray), _) => {
+            faults.add(stray.span, "[[secret]] has two sources: keep one of `env`, `file` and `folder`");
+            return None;
+        }
+        (Some(_), None, true) => {
+            let place = span_of(&login.folder);
+            faults.add(
+                place,
+                "[[secret]] has two sources: keep one of `env` and `folder` (a `file` may stand beside it)",
+            );
+            return None;
+        }
+        (Some(env), None, false) => At { span: env.span, value: Source::Env(env.value) },
+        (None, Some(file), false) => At { span: file.span, value: Source::File(base.join(file.value)) },
+        (None, file, true) => {
+            let place = file.as_ref().map_or_else(|| span_of(&login.folder), |file| file.span.clone());
+            let config = convert_login(login, whose, base, faults)?;
+            let value = match file {
+                Some(file) => Source::FileOrLogin(base.join(file.value), config),
+                None => Source::Login(config),
+            };
+            faults.take(&place, vault::check(&value, whose))?;
+            return Some(value);
+        }
+        (None, None, false) => return None,
     };
     for (key, stray) in login.stray() {
         faults.add(stray, format!("`{key}` in [[secret]] goes with `folder` alone"));
     }
-    if let Source::Env(variable) = &source
+    if let Source::Env(variable) = &source.value
         && (variable.is_empty() || variable.contains(['=', '\0']))
     {
-        faults.add(place, "`env` in [[secret]] must be the name of an environment variable, not a value");
+        faults.add(source.span, "`env` in [[secret]] must be the name of an environment variable, not a value");
         return None;
     }
-    faults.take(&place, vault::check(&source, whose))?;
-    Some(source)
+    faults.take(&source.span, vault::check(&source.value, whose))?;
+    Some(source.value)
 }
 
 /// A login of an agent of the host: whose it is must fit, and what is in its folder now.
-fn convert_login(login: RawLogin, whose: Option<&Whose>, base: &Path, faults: &mut Faults) -> Option<Source> {
+fn convert_login(login: RawLogin, whose: Option<&Whose>, base: &Path, faults: &mut Faults) -> Option<LoginConfig> {
     let RawLogin { folder, login_of, unsafe_refresh_dial, refresh_ca } = login;
     let folder = folder?;
     let Some(of) = login_of else {
@@ -179,8 +216,7 @@ fn convert_login(login: RawLogin, whose: Option<&Whose>, base: &Path, faults: &m
     let dial = unsafe_refresh_dial.map(|dial| grants::dial_address(&dial, "unsafe_refresh_dial", faults));
     let ca = refresh_ca.map(|file| grants::roots(&file, base, faults));
     let whose = whose?;
-    let fits = |role: &Role| role.kind == CredentialKind::Login && LoginConfig::fits(agent, role.provider);
-    if !whose.role().is_some_and(fits) {
+    if !whose.as_login().is_some_and(|role| LoginConfig::fits(agent, role.provider)) {
         let said = match agent {
             Agent::Claude => "a login of claude has `provider = \"anthropic\"` and `kind = \"login\"`",
             Agent::Codex => "a login of codex has `provider = \"openai-codex\"` and `kind = \"login\"`",
@@ -203,9 +239,7 @@ fn convert_login(login: RawLogin, whose: Option<&Whose>, base: &Path, faults: &m
         );
         return None;
     }
-    let source = Source::Login(config);
-    faults.take(&folder.span, vault::check(&source, Some(whose)))?;
-    Some(source)
+    Some(config)
 }
 
 impl RawLogin {
@@ -227,12 +261,14 @@ fn credential_kind(kind: &At<String>, faults: &mut Faults) -> Option<CredentialK
         _ => {
             faults.add(
                 kind.span.clone(),
-                "`kind` in [[secret]] must be \"login\" (a subscription's token) or \"api-key\"",
+                "`kind` in [[secret]] must be \"login\" (a subscription's token), \"api-key\", or \"auto\" (by its beginning)",
             );
             None
         }
     }
 }
 
+/// The kind that the text itself tells.
+const AUTO: &str = "auto";
 /// So that the marks of all are one line of a claim.
 const MOST: usize = 256;

@@ -27,6 +27,8 @@ pub struct Credential {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whose {
     Provider(Role),
+    /// A provider's that takes credentials of more than one kind: its text says by its beginning of which one it is.
+    ByShape(Provider),
     /// A service's that the house knows nothing of: how it is sent stands in the configuration.
     Service,
 }
@@ -46,13 +48,20 @@ pub struct SecretText(Zeroizing<String>);
 impl Credential {
     /// # Errors
     /// A ChatGPT login for which neither the configuration nor the token names an account: the provider would not
-    /// know whom it serves. A text that says by its beginning that it is another provider's, or of another kind.
+    /// know whom it serves. A text that says by its beginning that it is another provider's, or of another kind; one that
+    /// does not say of which kind it is, where nothing else does.
     pub fn new(whose: &Whose, value: SecretText) -> Result<Self, Malformed> {
         let said = SHAPES.iter().find(|(beginning, ..)| value.expose().starts_with(beginning));
-        let mut whose = whose.clone();
+        let mut whose = match (whose, said) {
+            (Whose::ByShape(provider), Some((_, of, kind))) if of == provider => {
+                Whose::Provider(Role { provider: *provider, kind: *kind, account: None })
+            }
+            (Whose::ByShape(provider), None) => return Err(Malformed::NoShape(*provider)),
+            (whose, _) => whose.clone(),
+        };
         let mut expires = None;
         match (&mut whose, said) {
-            (Whose::Service, Some((_, provider, _))) => return Err(Malformed::Foreign(*provider)),
+            (Whose::Service | Whose::ByShape(_), Some((_, provider, _))) => return Err(Malformed::Foreign(*provider)),
             (Whose::Provider(role), Some((_, provider, _))) if *provider != role.provider => {
                 return Err(Malformed::Foreign(*provider));
             }
@@ -64,7 +73,13 @@ impl Credential {
                 role.account = Some(role.account.take().or(claims.account).ok_or(Malformed::NoAccount)?);
                 expires = claims.expires;
             }
-            (Whose::Provider(_) | Whose::Service, _) => {}
+            // A key is no JWT: this is a ChatGPT login, in the file beside its own.
+            (Whose::Provider(Role { provider: Provider::Openai, .. }), None)
+                if Claims::of(value.expose()).account.is_some() =>
+            {
+                return Err(Malformed::Foreign(Provider::OpenaiCodex));
+            }
+            (Whose::Provider(_) | Whose::ByShape(_) | Whose::Service, _) => {}
         }
         Ok(Self { whose, value, expires, needles: OnceLock::new() })
     }
@@ -89,7 +104,7 @@ impl Credential {
             (Whose::Provider(role), None) => self.headers_of(role),
             (Whose::Service, Some(sent_as)) => sent_as.rendered(self.value.expose()).into_iter().collect(),
             // What one is sent as, the other never is.
-            (Whose::Provider(_), Some(_)) | (Whose::Service, None) => Vec::new(),
+            (Whose::Provider(_), Some(_)) | (Whose::Service, None) | (Whose::ByShape(_), _) => Vec::new(),
         }
     }
 
@@ -114,6 +129,12 @@ impl Credential {
         }
     }
 
+    /// How it authenticates; `None` for a service's.
+    #[must_use]
+    pub fn kind(&self) -> Option<CredentialKind> {
+        self.whose.role().map(|role| role.kind)
+    }
+
     /// What an answer is looked through for, made once.
     #[must_use]
     pub fn needles(&self) -> Option<Arc<Needles>> {
@@ -128,11 +149,31 @@ impl Credential {
 }
 
 impl Whose {
-    /// What its provider takes; nothing where it is a service's.
+    /// What its provider takes, where that is known before its text is; nothing where it is a service's.
     #[must_use]
     pub const fn role(&self) -> Option<&Role> {
         match self {
             Self::Provider(role) => Some(role),
+            Self::ByShape(_) | Self::Service => None,
+        }
+    }
+
+    /// Nobody where it is a service's.
+    #[must_use]
+    pub const fn provider(&self) -> Option<Provider> {
+        match self {
+            Self::Provider(role) => Some(role.provider),
+            Self::ByShape(provider) => Some(*provider),
+            Self::Service => None,
+        }
+    }
+
+    /// What it is as a login: of a folder that holds one nothing else can come.
+    #[must_use]
+    pub fn as_login(&self) -> Option<Role> {
+        match self {
+            Self::Provider(role) => Some(role.clone()).filter(|role| role.kind == CredentialKind::Login),
+            Self::ByShape(provider) => Some(Role { provider: *provider, kind: CredentialKind::Login, account: None }),
             Self::Service => None,
         }
     }
@@ -241,6 +282,35 @@ mod tests {
             let account = (provider == OpenaiCodex).then_some("mine");
             assert_eq!(made(provider, kind, account, text).err(), told, "{provider} {text}");
         }
+        let login = chatgpt_token("acc-1");
+        assert_eq!(made(Openai, ApiKey, None, &login).err(), Some(Malformed::Foreign(OpenaiCodex)), "a ChatGPT login");
+        assert!(made(Openai, ApiKey, None, "e30.e30.e30").is_ok(), "a relay's, of any form");
+    }
+
+    #[test]
+    fn where_nothing_else_says_the_kind_the_beginning_does() {
+        use CredentialKind::{ApiKey, Login};
+        let by_shape = Whose::ByShape(Provider::Anthropic);
+        for (text, kind, header) in [
+            ("sk-ant-oat01-x", Login, ("authorization".to_owned(), "Bearer sk-ant-oat01-x".to_owned())),
+            ("sk-ant-api03-x", ApiKey, ("x-api-key".to_owned(), "sk-ant-api03-x".to_owned())),
+        ] {
+            let credential = of(&by_shape, text).expect("a credential");
+            assert_eq!((credential.kind(), rendered(&credential)), (Some(kind), vec![header]), "{text}");
+        }
+        for (text, told) in [
+            ("sk-ant-ort01-x", Malformed::NoShape(Provider::Anthropic)),
+            ("sk-ant-", Malformed::NoShape(Provider::Anthropic)),
+            ("of-a-relay", Malformed::NoShape(Provider::Anthropic)),
+            ("sk-proj-x", Malformed::Foreign(Provider::Openai)),
+        ] {
+            assert_eq!(of(&by_shape, text).err(), Some(told), "{text}");
+        }
+    }
+
+    fn chatgpt_token(account: &str) -> String {
+        let claim = format!(r#"{{"https://api.openai.com/auth":{{"chatgpt_account_id":"{account}"}}}}"#);
+        format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claim))
     }
 
     #[test]
@@ -258,8 +328,7 @@ mod tests {
 
     #[test]
     fn a_chatgpt_login_also_says_for_which_account() {
-        let claim = URL_SAFE_NO_PAD.encode(r#"{"https://api.openai.com/auth":{"chatgpt_account_id":"of-token"}}"#);
-        let jwt = format!("e30.{claim}.c2ln");
+        let jwt = chatgpt_token("of-token");
         for (configured, token, account) in [
             (None, jwt.as_str(), "of-token"),
             (Some("given"), jwt.as_str(), "given"),

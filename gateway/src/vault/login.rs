@@ -106,7 +106,7 @@ impl Login {
     /// What is there and can be no login. A file that is missing is no fault.
     pub(super) fn open(name: SecretName, whose: &Whose, config: LoginConfig) -> Result<Self, SourceFault> {
         let form = |role: Role| Some((Form::of(config.agent, role.provider)?, role));
-        let Some((form, role)) = whose.role().cloned().and_then(form) else {
+        let Some((form, role)) = whose.as_login().and_then(form) else {
             return Err(SourceFault::Missing(config.folder));
         };
         let path = config.folder.join(form.file);

@@ -7,7 +7,7 @@ use box_spec::{Mark, Marks};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{Entry, Held, SecretName, Vault};
+use super::{SecretName, Vault};
 
 impl Vault {
     /// Marks of every value that the house has at this moment, usable or not, under a salt of their own: what one box is
@@ -17,7 +17,7 @@ impl Vault {
         let salt = [(); 2].map(|()| Uuid::new_v4().simple().to_string()).concat();
         let mut secrets = BTreeSet::new();
         for entry in self.entries.values() {
-            entry.each_value(|value| {
+            entry.held.each_value(&entry.whose, &mut |value| {
                 if is_marked(value) {
                     secrets.insert(mark(&salt, value));
                 }
@@ -30,27 +30,9 @@ impl Vault {
     pub(super) fn unmarked(&self) -> impl Iterator<Item = &SecretName> {
         self.entries.iter().filter_map(|(name, entry)| {
             let mut any = false;
-            entry.each_value(|value| any |= !is_marked(value));
+            entry.held.each_value(&entry.whose, &mut |value| any |= !is_marked(value));
             any.then_some(name)
         })
-    }
-}
-
-impl Entry {
-    fn each_value(&self, mut take: impl FnMut(&str)) {
-        match &self.held {
-            Held::Env { variable: _, credential } => {
-                if let Some(credential) = credential {
-                    take(credential.expose());
-                }
-            }
-            Held::File { path, last } => {
-                if let Ok(credential) = self.read_file(path, last) {
-                    take(credential.expose());
-                }
-            }
-            Held::Login(login) => login.each_token(&mut take),
-        }
     }
 }
 

@@ -19,6 +19,8 @@ use super::login::LoginFault;
 pub enum SourceFault {
     #[error("{} is missing", .0.display())]
     Missing(PathBuf),
+    #[error("{} is missing, and so is {}", .0.display(), .1.display())]
+    BothMissing(PathBuf, PathBuf),
     #[error("{} cannot be read ({})", .0.display(), .1)]
     Unreadable(PathBuf, ErrorKind),
     #[error("{} {}", .0.display(), .1)]
@@ -52,6 +54,8 @@ pub enum Malformed {
     NoAccount,
     #[error("holds a credential of provider \"{}\", which must not be sent to another: correct this [[secret]]", .0.as_str())]
     Foreign(Provider),
+    #[error("holds neither of what {} gives: a login's token (`claude setup-token`, sk-ant-oat…) or an API key (sk-ant-api…); or say its `kind` in this [[secret]]", .0.as_str())]
+    NoShape(Provider),
     #[error("holds what is of kind \"{}\": correct this [[secret]]", match .0 { CredentialKind::Login => "login", CredentialKind::ApiKey => "api-key" })]
     OtherKind(CredentialKind),
 }

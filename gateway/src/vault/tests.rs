@@ -6,10 +6,12 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use box_spec::{CredentialKind, Provider};
+use box_spec::{Agent, CredentialKind, Provider};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault, Whose};
+use super::{
+    LoginConfig, Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault, Whose,
+};
 
 fn secret(source: Source) -> Vec<SecretConfig> {
     vec![SecretConfig {
@@ -94,6 +96,36 @@ fn the_first_usable_secret_of_a_provider_is_its_credential() {
     let vault = Vault::open_with(both, |variable| (variable == "KEY").then(|| OsString::from("sk"))).expect("opened");
     assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::ApiKey));
     assert_eq!(vault.available(Provider::Openai), None);
+}
+
+#[test]
+fn a_file_is_used_while_it_is_there_and_the_login_without_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, login) = (folder.path().join("secret"), folder.path().join("login"));
+    fs::create_dir(&login).expect("a folder");
+    let config =
+        LoginConfig { agent: Agent::Claude, folder: login.clone(), unsafe_refresh_dial: None, refresh_ca: None };
+    let mut secrets = secret(Source::FileOrLogin(path.clone(), config));
+    secrets[0].whose = Whose::ByShape(Provider::Anthropic);
+    let vault = Vault::open(secrets).expect("opened");
+    let seen = || (value(&vault).ok(), vault.available(Provider::Anthropic), vault.status()[0].kind);
+    assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::BothMissing(..), .. })));
+    assert_eq!((seen(), vault.status()[0].provider), ((None, None, None), Some(Provider::Anthropic)));
+    let text = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-mine-of-the-host","refreshToken":"sk-ant-ort01-of-the-host","expiresAt":4102444800000}}"#;
+    crate::files::write_private(&login.join(".credentials.json"), text.as_bytes()).expect("written");
+    let kind = Some(CredentialKind::Login);
+    assert_eq!(seen(), (Some("sk-ant-oat01-mine-of-the-host".to_owned()), kind, kind));
+    assert!(vault.login(&SecretName::new("model")).is_some() && vault.status()[0].source.contains("since there is no"));
+    crate::files::write_private(&path, b"sk-ant-api03-key-of-the-house").expect("written");
+    let kind = Some(CredentialKind::ApiKey);
+    assert_eq!(seen(), (Some("sk-ant-api03-key-of-the-house".to_owned()), kind, kind));
+    assert!(vault.login(&SecretName::new("model")).is_none(), "nothing of it is refreshed meanwhile");
+    assert_eq!(vault.marks().secrets.len(), 3, "a box is searched for all three, used or not");
+    // What is there and no credential is an outage, and nothing else is used in its place.
+    crate::files::write_private(&path, b"neither").expect("written");
+    assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::NoShape(_)), .. })));
+    fs::remove_file(&path).expect("removed");
+    assert_eq!(value(&vault).as_deref(), Ok("sk-ant-oat01-mine-of-the-host"));
 }
 
 #[test]

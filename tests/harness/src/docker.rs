@@ -188,7 +188,7 @@ impl Engine {
 
     fn copy_project(&self) -> Result<()> {
         std::fs::create_dir(self.project()).context("make the project")?;
-        let script = "tar -C \"$1\" --exclude=node_modules --exclude='*.crt' --exclude=box/runs --exclude=box/workspace \
+        let script = "tar -C \"$1\" --exclude=node_modules --exclude='*.crt' --exclude=box/runs --exclude=box/workspace --exclude=.credentials.json --exclude=auth.json \
             -c compose.yaml compose.network.yaml .dockerignore .cargo Cargo.toml Cargo.lock box boxd gateway shim tests | tar -C \"$2\" -x \
             && find \"$2/box/secrets\" -type f ! -name .gitignore -delete";
         let mut copy = Command::new("sh");

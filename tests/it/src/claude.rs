@@ -9,6 +9,7 @@ use standin::{Cut, Fault, Options, Real, Rule, StandIn};
 
 pub(crate) const CASES: &[Case] = &[
     case("claude::a_shell_call_changes_a_file_of_the_workspace", shell_call).needs(ALL),
+    case("claude::one_file_is_a_login_or_a_key_by_its_beginning", by_shape).needs(ALL),
     case("claude::a_prompt_of_two_megabytes_arrives_whole", long_prompt).needs(ALL),
     case("claude::twenty_seconds_of_silence_are_no_end", silence).needs(ALL),
     case("claude::r22_150_seconds_of_silence_through_shim_and_gateway_are_no_end", long_silence).needs(ALL).waiting(),
@@ -31,6 +32,65 @@ fn shell_call() -> Result<()> {
         ensure!(standin.seen().len() == 2 && standin.seen().iter().all(|seen| seen.real), "{:?}", paths(&standin));
     }
     Ok(())
+}
+
+/// One file, one configuration and one gateway, without a restart.
+fn by_shape() -> Result<()> {
+    let (login, key) = (login(), Real::ApiKey("sk-ant-api03-REAL-of-claude".into()));
+    let standin = StandIn::start(Options { real: vec![login.clone(), key.clone()], ..Options::default() })?;
+    let secret = "[[secret]]\nname = \"either\"\nprovider = \"anthropic\"\nkind = \"auto\"\nfile = \"either\"\n";
+    let grant = format!(
+        "name = \"model\"\npreset = \"anthropic\"\nsecret = \"either\"\nunsafe_dial = \"{}\"\nupstream_ca = \"ca.pem\"",
+        standin.address()
+    );
+    let builder = House::builder().grant(&grant).extra(secret).file("ca.pem", standin.ca_pem().as_bytes());
+    let house = builder.start()?;
+    let file = house.folder().join("either");
+    let kind = || Ok::<_, anyhow::Error>(house.gateway(&["status"])?.expect_code(0)?.text());
+    let status = kind()?;
+    ensure!(status.contains("anthropic of either kind") && status.contains("is missing"), "{status}");
+    for (real, word, in_file, in_variable, header, other) in [
+        (&login, "anthropic login", Some("sk-ant-oat01-boxgate-sentinel"), "none\n", "authorization", "x-api-key"),
+        (&key, "anthropic api-key", None, "sk-ant-api03-boxgate-sentinel", "x-api-key", "authorization"),
+    ] {
+        replace(&file, real.value())?;
+        ensure!(kind()?.contains(word), "{}", kind()?);
+        standin.forget();
+        let script = "echo \"${ANTHROPIC_API_KEY-none}\" > seen.txt";
+        let launch = boxed(&house, &format!("<<sh:{script}>><<text:by shape>>"))?.output("text");
+        let ran = launch.run(LONG)?.expect_code(0)?;
+        ensure!(ran.text().trim_end() == "by shape", "{}", ran.text());
+        let seen = std::fs::read_to_string(launch.workspace_folder().join("seen.txt")).context("read what it saw")?;
+        ensure!(seen.starts_with(in_variable) && !seen.contains(real.value()), "{word}: the agent has {seen}");
+        let seeded = std::fs::read_to_string(launch.session_folder().join("claude/.credentials.json")).ok();
+        let fits = match in_file {
+            Some(sentinel) => seeded.as_ref().is_some_and(|text| text.contains(sentinel)),
+            None => seeded.is_none(),
+        };
+        ensure!(fits, "{word}: its file holds {seeded:?}");
+        let calls = standin.model_calls();
+        ensure!(calls.len() == 2 && calls.iter().all(|call| call.real), "{word}: {:?}", paths(&standin));
+        for call in &calls {
+            let carried = call.header(header);
+            ensure!(carried.len() == 1 && carried[0].contains(real.value()), "{word}: {header} is not the real one");
+            ensure!(call.header(other).is_empty(), "{word}: {other} was sent too");
+        }
+    }
+    // What is neither is named, never shown, and never sent.
+    standin.forget();
+    replace(&file, "sk-ant-ort01-REAL-of-claude")?;
+    let ran = boxed(&house, "hello")?.run(LONG)?.expect_code(78)?;
+    ensure!(ran.stderr.contains("no credential"), "{}", ran.stderr);
+    let status = kind()?;
+    ensure!(status.contains("neither of what anthropic gives") && !status.contains("ort01"), "{status}");
+    ensure!(standin.seen().is_empty(), "{:?}", paths(&standin));
+    Ok(())
+}
+
+fn replace(file: &std::path::Path, text: &str) -> Result<()> {
+    let new = file.with_extension("new");
+    harness::files::put(&new, text.as_bytes(), 0o600)?;
+    std::fs::rename(&new, file).context("rename the secret into its place")
 }
 
 fn long_prompt() -> Result<()> {

@@ -198,7 +198,7 @@ impl House {
         let format = "{{(index .IPAM.Config 0).Gateway}}";
         let gate = engine.must(engine.docker(&["network", "inspect", "--format", format, "house_egress"]))?.text();
         let listen = format!("{}:0", gate.trim()).parse().with_context(|| format!("read {gate:?}"))?;
-        let real = vec![Real::Bearer(LOGIN.into()), Real::from_text(KEY)];
+        let real = vec![Real::Bearer(LOGIN.into()), Real::from_text(KEY), Real::from_text(mistakes::API_KEY)];
         let standin = StandIn::start(Options { listen, real, ..Options::default() })?;
         let address = standin.address();
         let secrets = engine.project().join("box/secrets");

@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     case("logins::a_folder_that_keeps_no_login_is_refused_at_start", chain::unkeepable).needs(AS_USER),
     case("logins::an_ordinary_user_keeps_a_refreshed_login_as_his_own", chain::ordinary_user).needs(AS_USER),
     case("logins::the_real_refresh_token_reaches_no_box", chain::nowhere).needs(GATEWAY),
+    case("logins::a_file_comes_before_a_login_which_serves_without_it", once::file_first).needs(GATEWAY),
     case("logins::credential_lists_and_tests", chain::listed).needs(GATEWAY),
     case("logins::a_person_logs_in_at_anthropic_by_a_pasted_code", person::pastes).needs(GATEWAY),
     case("logins::a_person_logs_in_at_openai_by_a_device_code", person::types).needs(GATEWAY).waiting(),

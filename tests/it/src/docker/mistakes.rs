@@ -12,6 +12,8 @@ pub(crate) const CASES: &[Case] = &[
     case("docker::mistakes::a_key_that_is_wrong_or_broken_names_its_fix", keys).needs(NEEDS).alone(),
     case("docker::mistakes::a_workspace_of_somebody_else_names_its_fix", workspace).needs(NEEDS).alone(),
     case("docker::mistakes::two_prompts_at_once_are_told_who_was_first", two_prompts).needs(NEEDS).alone(),
+    case("docker::mistakes::an_api_key_needs_no_edit", api_key).needs(NEEDS).alone(),
+    case("docker::mistakes::a_hosts_login_needs_one_line", hosts_login).needs(NEEDS).alone(),
     case("docker::mistakes::the_house_gets_a_login_of_its_own", login).needs(NEEDS).alone(),
 ];
 
@@ -76,7 +78,76 @@ fn two_prompts() -> Result<()> {
     Ok(())
 }
 
-/// As the house's user, into its volume; then it is used. No terminal is needed for a device code, and one is for a paste.
+/// In the file that a login's token would be in, without a restart.
+fn api_key() -> Result<()> {
+    let house = House::open()?;
+    let file = house.engine.project().join("box/secrets/anthropic");
+    let ran = || -> Result<()> {
+        replace(&file, API_KEY)?;
+        house.standin.forget();
+        let ran = house.engine.start_run(&["claude", "--output", "text", "<<text:by a key>>"])?.wait(MINUTES)?;
+        ensure!(ran.expect_code(0)?.text().contains("by a key"), "claude said something else");
+        let calls = house.standin.model_calls();
+        let carried = |call: &standin::Seen| call.header("x-api-key") == [API_KEY] && call.real;
+        ensure!(!calls.is_empty() && calls.iter().all(carried), "another credential was sent");
+        // What is neither says what it should be.
+        replace(&file, "sk-ant-ort01-of-something-else")?;
+        house.engine.start_run(&["claude", "hi"])?.wait(MINUTES)?.expect_code(78)?;
+        let status = house.engine.must(house.engine.compose(&["exec", "-T", "gateway", "gateway", "status"]))?.text();
+        ensure!(status.contains("claude setup-token") && status.contains("sk-ant-api"), "{status}");
+        Ok(())
+    };
+    let ran = ran();
+    replace(&file, LOGIN)?;
+    ran
+}
+
+/// `CLAUDE_LOGIN`, and no file of that name in `box/secrets`.
+fn hosts_login() -> Result<()> {
+    let house = House::open()?;
+    let engine = house.engine;
+    let file = engine.project().join("box/secrets/anthropic");
+    let login = engine.project().join("of-the-host");
+    let text =
+        format!("{{\"claudeAiOauth\":{{\"accessToken\":\"{LOGIN}\",\"expiresAt\":4102444800000,\"scopes\":[]}}}}");
+    files::put_deep(&login.join(".credentials.json"), text.as_bytes(), 0o600)?;
+    files::give(&login, 1000)?;
+    let up = |place: &str| {
+        let mut up = engine.compose(&["up", "-d", "gateway"]);
+        up.env("CLAUDE_LOGIN", place);
+        engine.must(up)
+    };
+    let away = file.with_extension("away");
+    std::fs::rename(&file, &away).context("take the file away")?;
+    let ran = || -> Result<()> {
+        up("./of-the-host")?;
+        let test = [
+            "exec",
+            "-T",
+            "gateway",
+            "sh",
+            "-c",
+            "until gateway ready; do sleep 0.2; done; gateway credential test anthropic",
+        ];
+        let told = engine.must(engine.compose(&test))?.text();
+        ensure!(told.contains("login of claude in /logins/claude") && told.contains("usable"), "{told}");
+        house.standin.forget();
+        let mut run =
+            engine.compose(&["run", "--rm", "-T", "claude", "--output", "text", "<<text:by the host's login>>"]);
+        run.env("CLAUDE_LOGIN", "./of-the-host");
+        let ran = process::run(run, None, MINUTES)?.expect_code(0)?;
+        ensure!(ran.text().contains("by the host's login"), "{}", ran.text());
+        let calls = house.standin.model_calls();
+        ensure!(!calls.is_empty() && calls.iter().all(|call| call.real), "another credential was sent");
+        Ok(())
+    };
+    let ran = ran();
+    std::fs::rename(&away, &file).context("bring the file back")?;
+    up("./box/logins/claude")?;
+    ran
+}
+
+/// As the house's user, into its folder; then it is used. No terminal is needed for a device code, and one is for a paste.
 fn login() -> Result<()> {
     let house = House::open()?;
     let engine = house.engine;
@@ -85,16 +156,16 @@ fn login() -> Result<()> {
     ensure!(pasted.text().contains("https://claude.ai/oauth/authorize?"), "no address: {}", pasted.text());
     ensure!(pasted.stderr.contains("without -T"), "no fix: {}", pasted.stderr);
     let config = Path::new("box/house.toml");
-    let file = "file = \"/secrets/openai-codex\"\n";
-    let folder = format!(
-        "login_of = \"codex\"\nfolder = \"/data/state/logins/codex\"\nunsafe_refresh_dial = \"{}\"\nrefresh_ca = \"/secrets/standin.pem\"\n",
-        house.address
-    );
+    let file = "folder = \"/logins/codex\"\n";
+    let at_the_standin =
+        format!("unsafe_refresh_dial = \"{}\"\nrefresh_ca = \"/secrets/standin.pem\"\n", house.address);
+    let folder = format!("{file}{at_the_standin}");
     engine.edit(config, file, &folder)?;
     let given = || -> Result<()> {
         house.standin.sign_in(Real::chatgpt("b1b2b3b4-1111-4222-8333-44445555bbbb", "of-the-house"), &[]);
         let ran = engine.must(engine.compose(&["run", "--rm", "-T", "gateway", "login", "openai"]))?;
-        ensure!(ran.text().contains("/data/state/logins/codex/auth.json"), "{}", ran.text());
+        ensure!(ran.text().contains("/logins/codex/auth.json") && !ran.text().contains("[[secret]]"), "{}", ran.text());
+        // The stand-in's address is the test's own, and read at a start.
         engine.must(engine.compose(&["restart", "gateway"]))?;
         let list = [
             "exec",
@@ -102,7 +173,7 @@ fn login() -> Result<()> {
             "gateway",
             "sh",
             "-c",
-            "until gateway ready; do sleep 0.2; done; gateway credential test openai-codex; stat -c '%u %a' /data/state/logins/codex/auth.json",
+            "until gateway ready; do sleep 0.2; done; gateway credential test openai-codex; stat -c '%u %a' /logins/codex/auth.json",
         ];
         let told = engine.must(engine.compose(&list))?.text();
         let tail = ["exec", "-T", "gateway", "gateway", "ledger", "tail"];
@@ -118,6 +189,8 @@ fn login() -> Result<()> {
     engine.must(engine.compose(&["restart", "gateway"]))?;
     given
 }
+
+pub(super) const API_KEY: &str = "sk-ant-api03-the-key-of-the-house-on-docker";
 
 fn replace(file: &Path, text: &str) -> Result<()> {
     let new = file.with_extension("new");

@@ -47,6 +47,33 @@ pub(super) fn two_boxes() -> Result<()> {
     Ok(())
 }
 
+/// `file` beside `folder`: nothing of the login is used or refreshed while the file is there.
+pub(super) fn file_first() -> Result<()> {
+    let mut host = Host::prepare(CLAUDE, -99, |house| house)?;
+    let config = std::fs::read_to_string(host.house.config())?;
+    let both = config.replacen("kind = \"login\"\n", "kind = \"auto\"\nfile = \"key\"\n", 1);
+    ensure!(both != config, "the secret has another form: {config}");
+    harness::files::put(&host.house.config(), both.as_bytes(), 0o600)?;
+    let file = host.house.folder().join("key");
+    harness::files::put(&file, hosts(&CLAUDE).value().as_bytes(), 0o600)?;
+    host.house.start()?;
+    worked(&host.once()?)?;
+    host.house.gateway(&["credential", "test"])?.expect_code(0)?;
+    ensure!(host.refreshes().is_empty(), "a login that is not used was refreshed");
+    ensure!(host.carried() == [bearer(&hosts(&CLAUDE))], "{:?}", host.carried());
+    std::fs::remove_file(&file)?;
+    worked(&host.once()?)?;
+    ensure!(host.refreshes().len() == 1, "{} refreshes", host.refreshes().len());
+    ensure!(host.carried()[1..] == [bearer(&fresh(&CLAUDE))], "{:?}", host.carried());
+    let listed = host.house.gateway(&["credential", "list"])?.expect_code(0)?.text();
+    ensure!(listed.contains("login of claude in") && listed.contains("since there is no"), "{listed}");
+    // Neither: both places are named.
+    std::fs::remove_file(host.file())?;
+    let listed = host.house.gateway(&["credential", "list"])?.expect_code(0)?.text();
+    ensure!(listed.contains("key is missing, and so is") && listed.contains(".credentials.json"), "{listed}");
+    Ok(())
+}
+
 /// Across processes: whoever comes second finds it done.
 pub(super) fn two_gateways() -> Result<()> {
     let host = Host::new(CLAUDE, -99)?;
