@@ -2,79 +2,100 @@
 //! out before the box reads it.
 
 mod framed;
+mod written;
 
 use std::fmt;
+use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, Anchored, Input, MatchKind, StartKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use bytes::{Bytes, BytesMut};
 use zeroize::Zeroizing;
 
-pub use framed::FramedScan;
+pub use framed::{Endless, FramedScan};
 
-/// The forms of one credential that are looked for: as it is, percent-encoded (RFC 3986 §2.1), as a JSON string writes it
-/// (RFC 8259 §7), and within Base64 of both alphabets (RFC 4648 §4, §5) wherever it stands in what was encoded.
+/// The forms of one credential that are looked for: as it is, as addresses, JSON and HTML write it ([`written`]), and within
+/// Base64 of both alphabets (RFC 4648 §4, §5) wherever it stands in what was encoded.
 pub struct Needles {
     forms: Vec<Zeroizing<Vec<u8>>>,
-    searcher: AhoCorasick,
+    /// Finds where one begins. By its first bytes alone: a whole one takes some kilobytes for each of its bytes.
+    beginnings: AhoCorasick,
     /// Whether some form begins with this byte.
     begins: [bool; 256],
     longest: usize,
 }
 
+/// No search can be made of a credential: an answer to it could not be looked through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no search can be made of it")]
+pub struct Unsearchable;
+
 impl Needles {
-    /// `None` where there is nothing to look for: a text shorter than [`SHORTEST`] bytes would be found everywhere.
-    #[must_use]
-    pub fn of(secret: &str) -> Option<Self> {
-        if secret.len() < SHORTEST {
-            return None;
-        }
+    /// Nothing is found of a text shorter than [`SHORTEST`] bytes: it would be found everywhere.
+    ///
+    /// # Errors
+    /// No search can be made of it: it must not be sent.
+    pub fn of(secret: &str) -> Result<Self, Unsearchable> {
         let mut forms: Vec<Zeroizing<Vec<u8>>> = Vec::new();
         let mut add = |form: Vec<u8>| {
             let form = Zeroizing::new(form);
-            if form.len() >= SHORTEST && !forms.contains(&form) {
+            if secret.len() >= SHORTEST && form.len() >= SHORTEST && !forms.contains(&form) {
                 forms.push(form);
             }
         };
         add(secret.as_bytes().to_vec());
-        add(percent_encoded(secret, b"0123456789ABCDEF"));
-        add(percent_encoded(secret, b"0123456789abcdef"));
-        for slashed in [false, true] {
-            add(json_escaped(secret, slashed));
-        }
+        written::forms(secret).for_each(&mut add);
         for before in 0..3 {
             add(within_base64(&STANDARD_NO_PAD, before, secret));
             add(within_base64(&URL_SAFE_NO_PAD, before, secret));
         }
-        let searcher = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostLongest)
-            .start_kind(StartKind::Unanchored)
-            .build(forms.iter().map(|form| form.as_slice()))
-            .ok()?;
+        let beginnings = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(forms.iter().map(|form| &form[..form.len().min(BEGINNING)]))
+            .map_err(|_| Unsearchable)?;
         let mut begins = [false; 256];
         for form in &forms {
             begins[usize::from(form[0])] = true;
         }
         let longest = forms.iter().map(|form| form.len()).max().unwrap_or_default();
-        Some(Self { forms, searcher, begins, longest })
+        Ok(Self { forms, beginnings, begins, longest })
     }
 
     /// Whether it is in there.
     #[must_use]
     pub fn are_in(&self, bytes: &[u8]) -> bool {
-        self.searcher.is_match(bytes)
+        self.first(bytes, 0).is_some()
+    }
+
+    /// Whether it is in there with all letters small, as names of header fields are kept.
+    #[must_use]
+    pub fn are_in_folded(&self, bytes: &[u8]) -> bool {
+        self.forms.iter().any(|form| bytes.windows(form.len()).any(|piece| piece.eq_ignore_ascii_case(form)))
     }
 
     /// Writes [`BLOT`] over each, and tells how many there were. The length stays.
     pub fn blot(&self, bytes: &mut [u8]) -> u64 {
         let mut found = 0;
         let mut from = 0;
-        while let Some(hit) = self.searcher.find(Input::new(&*bytes).range(from..).anchored(Anchored::No)) {
-            bytes[hit.range()].fill(BLOT);
-            (found, from) = (found + 1, hit.end());
+        while let Some(hit) = self.first(bytes, from) {
+            bytes[hit.clone()].fill(BLOT);
+            (found, from) = (found + 1, hit.end);
         }
         found
+    }
+
+    /// The first from there on; of several that begin at one place the longest.
+    fn first(&self, bytes: &[u8], mut from: usize) -> Option<Range<usize>> {
+        loop {
+            let at = self.beginnings.find(Input::new(bytes).range(from..))?.start();
+            let whole = self.forms.iter().filter(|form| bytes[at..].starts_with(form));
+            if let Some(length) = whole.map(|form| form.len()).max() {
+                return Some(at..at + length);
+            }
+            from = at + 1;
+        }
     }
 
     /// How many bytes at the end could be the beginning of one.
@@ -141,30 +162,6 @@ impl Scan {
     }
 }
 
-fn percent_encoded(text: &str, digits: &[u8; 16]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() * 3);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte);
-        } else {
-            out.extend([b'%', digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
-        }
-    }
-    out
-}
-
-/// Some writers escape the slash too.
-fn json_escaped(text: &str, slashed: bool) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        if matches!(byte, b'"' | b'\\') || (slashed && byte == b'/') {
-            out.push(b'\\');
-        }
-        out.push(byte);
-    }
-    out
-}
-
 /// The characters that depend on the text alone, where `before` bytes (modulo 3) stand before it.
 fn within_base64(engine: &impl Engine, before: usize, text: &str) -> Vec<u8> {
     let bytes = Zeroizing::new([&[0; 2][..before], text.as_bytes()].concat());
@@ -176,6 +173,8 @@ fn within_base64(engine: &impl Engine, before: usize, text: &str) -> Vec<u8> {
 
 /// Shorter needles are found by chance.
 pub const SHORTEST: usize = 8;
+/// So many bytes of a form are looked for first: few texts have them by chance.
+const BEGINNING: usize = 16;
 const BLOT: u8 = b'*';
 
 #[cfg(test)]

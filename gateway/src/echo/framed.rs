@@ -1,5 +1,5 @@
 //! Framed: the search through the frames of a WebSocket's server (RFC 6455 §5.2), which are not masked. A needle may be cut by
-//! the frames of one message, and by control frames between them.
+//! the frames of one message, by control frames between them, and by messages that follow each other at once.
 
 use bytes::{Bytes, BytesMut};
 
@@ -17,6 +17,11 @@ pub struct FramedScan {
     found: u64,
 }
 
+/// More was to be held than may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("more than {MOST_BETWEEN} bytes of control frames came within a message")]
+pub struct Endless;
+
 /// The payload within what is held, and where it lies there.
 #[derive(Debug, Default)]
 struct Payload {
@@ -27,7 +32,10 @@ struct Payload {
 
 impl FramedScan {
     /// The bytes that may go on now.
-    pub fn pass(&mut self, needles: &Needles, piece: &[u8]) -> Bytes {
+    ///
+    /// # Errors
+    /// Nothing but control frames comes within a message that has begun like a needle: there is a limit to what is held.
+    pub fn pass(&mut self, needles: &Needles, piece: &[u8]) -> Result<Bytes, Endless> {
         let before = self.raw.len();
         self.raw.extend_from_slice(piece);
         let (data, control) = (&mut self.data, &mut self.control);
@@ -39,14 +47,28 @@ impl FramedScan {
         let mut free = self.raw.len();
         for payload in [&mut self.data, &mut self.control] {
             self.found += payload.blot(needles, &mut self.raw);
-            free = free.min(payload.begun(needles).unwrap_or(free));
+        }
+        free = free.min(self.data.begun(needles).unwrap_or(free));
+        // A control frame is whole by itself (§5.5): behind its end nothing of it is waited for.
+        if self.frames.is_in_control() {
+            free = free.min(self.control.begun(needles).unwrap_or(free));
+        } else {
+            self.control = Payload::default();
         }
         self.data.forget(free);
         self.control.forget(free);
-        self.raw.split_to(free).freeze()
+        let gone = self.raw.split_to(free).freeze();
+        if self.raw.len() - self.data.text.len() > MOST_BETWEEN { Err(Endless) } else { Ok(gone) }
     }
 
-    /// What was held when the session ended.
+    /// Whether what is held are whole messages. The next one may be an answer to what the box has not got yet, so they are not
+    /// held for long.
+    #[must_use]
+    pub fn holds_messages(&self) -> bool {
+        !self.raw.is_empty() && self.frames.at_rest()
+    }
+
+    /// What was held when the session ended, or for long enough.
     #[must_use]
     pub fn rest(&mut self) -> Bytes {
         (self.data, self.control) = (Payload::default(), Payload::default());
@@ -105,10 +127,13 @@ impl Payload {
     }
 }
 
+/// Of control frames, and of heads, that are held behind the beginning of a needle.
+const MOST_BETWEEN: usize = 16 * 1024;
+
 #[cfg(test)]
 mod tests {
     use super::super::Needles;
-    use super::FramedScan;
+    use super::{Endless, FramedScan, MOST_BETWEEN};
 
     const SECRET: &str = "sk-the-real-secret-0123456789";
 
@@ -123,7 +148,7 @@ mod tests {
         let mut scan = FramedScan::default();
         let mut out = Vec::new();
         for piece in bytes.chunks(size) {
-            out.extend_from_slice(&scan.pass(&needles, piece));
+            out.extend_from_slice(&scan.pass(&needles, piece).expect("passed"));
         }
         out.extend_from_slice(&scan.rest());
         (out, scan.found())
@@ -156,12 +181,64 @@ mod tests {
     fn all_else_goes_on_at_once() {
         let needles = Needles::of(SECRET).expect("needles");
         let mut scan = FramedScan::default();
+        let mut pass = |bytes: &[u8]| scan.pass(&needles, bytes).expect("passed");
         let whole = [frame(0x81, b"nothing of it"), frame(0x89, b"ping")].concat();
-        assert_eq!(&scan.pass(&needles, &whole)[..], &whole[..]);
+        assert_eq!(&pass(&whole)[..], &whole[..]);
         let begun = frame(0x81, b"it ends with sk-t");
-        assert_eq!(scan.pass(&needles, &begun).len(), begun.len() - 4);
+        assert_eq!(pass(&begun).len(), begun.len() - 4);
         let more = frame(0x81, b"!");
-        assert_eq!(&scan.pass(&needles, &more)[..], &[b"sk-t", &more[..]].concat()[..]);
+        assert_eq!(&pass(&more)[..], &[b"sk-t", &more[..]].concat()[..]);
         assert_eq!(scan.found(), 0);
+    }
+
+    #[test]
+    fn a_control_frame_that_ends_like_a_secret_begins_holds_nothing_back() {
+        let needles = Needles::of(SECRET).expect("needles");
+        for opcode in [0x88, 0x89, 0x8a] {
+            let mut scan = FramedScan::default();
+            let control = frame(opcode, b"sk-the-real-s");
+            let (head, last) = control.split_at(control.len() - 1);
+            let passed = |scan: &mut FramedScan, bytes: &[u8]| scan.pass(&needles, bytes).expect("passed").to_vec();
+            let mut came = passed(&mut scan, head);
+            assert_eq!(came, control[..2], "its payload may go on to be one");
+            came.extend(passed(&mut scan, last));
+            assert_eq!(came, control);
+            let text = frame(0x81, b"the answer");
+            assert_eq!(passed(&mut scan, &text), text);
+        }
+    }
+
+    #[test]
+    fn whole_messages_are_told_from_one_that_goes_on() {
+        let needles = Needles::of(SECRET).expect("needles");
+        for (bytes, holds) in [
+            (frame(0x81, b"yes"), true),
+            ([frame(0x81, b"yes"), frame(0x89, b"ping")].concat(), true),
+            (frame(0x81, b"fine"), false),
+            (frame(0x01, b"yes"), false),
+            (frame(0x81, b"yes")[..4].to_vec(), false),
+            ([&frame(0x81, b"yes")[..], &[0x89]].concat(), false),
+        ] {
+            let mut scan = FramedScan::default();
+            scan.pass(&needles, &bytes).expect("passed");
+            assert_eq!(scan.holds_messages(), holds, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn no_flood_of_control_frames_is_held() {
+        let needles = Needles::of(SECRET).expect("needles");
+        let mut scan = FramedScan::default();
+        scan.pass(&needles, &frame(0x01, b"yes")).expect("passed");
+        let mut sent = 0;
+        let fault = loop {
+            let ping = frame(0x89, &[b'x'; 125]);
+            sent += ping.len();
+            match scan.pass(&needles, &ping) {
+                Ok(passed) => assert!(passed.is_empty() && sent <= MOST_BETWEEN, "{sent}"),
+                Err(fault) => break fault,
+            }
+        };
+        assert_eq!(fault, Endless);
     }
 }

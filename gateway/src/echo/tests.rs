@@ -89,7 +89,8 @@ fn a_beginning_that_begins_again_is_found() {
 
 #[test]
 fn what_is_too_short_is_not_looked_for_and_nothing_is_printed() {
-    assert!(Needles::of("short").is_none());
+    let short = Needles::of("short").expect("needles");
+    assert!(!short.are_in(b"short, and short again"));
     assert!(!format!("{:?}", Needles::of(SECRET)).contains("real"));
 }
 
@@ -100,4 +101,17 @@ fn endless_beginnings_take_linear_time() {
     let (out, found) = passed(&needles, &b"ssssssssssssssst".repeat(16_384), 1024);
     assert_eq!((out.len(), found), (16 * 16_384, 0));
     assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
+
+#[test]
+fn the_longest_secret_takes_little_memory_and_is_found() {
+    let secret: String =
+        (0..64 * 1024_u32).map(|at| char::from(b'!' + u8::try_from(at * 7919 % 93).unwrap_or(0))).collect();
+    let needles = Needles::of(&secret).expect("needles");
+    assert!(needles.beginnings.memory_usage() < 256 * 1024, "{}", needles.beginnings.memory_usage());
+    // Begun again and again, and then whole.
+    let text = format!("{}{}{secret}.", &secret[..20], &secret[..60_000]);
+    let (out, found) = passed(&needles, text.as_bytes(), 16 * 1024);
+    assert_eq!((out.len(), found), (text.len(), 1));
+    assert_eq!(&out[20 + 60_000..], format!("{}.", "*".repeat(secret.len())).as_bytes());
 }

@@ -95,7 +95,7 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
             if rendered.is_empty() {
                 return Err(told(outage_refusal(name.as_str(), "it rendered no header")));
             }
-            (rendered, credential.needles())
+            (rendered, Some(Arc::clone(credential.needles())))
         }
         None => (Vec::new(), None),
     };

@@ -1,7 +1,7 @@
 //! A credential in hand: text that cannot be printed, and the headers that it becomes.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use box_spec::{CredentialKind, Provider};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
@@ -20,7 +20,7 @@ pub struct Credential {
     whose: Whose,
     value: SecretText,
     expires: Option<Timestamp>,
-    needles: OnceLock<Option<Arc<Needles>>>,
+    needles: Arc<Needles>,
 }
 
 /// Whose a secret is.
@@ -49,7 +49,7 @@ impl Credential {
     /// # Errors
     /// A ChatGPT login for which neither the configuration nor the token names an account: the provider would not
     /// know whom it serves. A text that says by its beginning that it is another provider's, or of another kind; one that
-    /// does not say of which kind it is, where nothing else does.
+    /// does not say of which kind it is, where nothing else does. One that answers cannot be looked through for.
     pub fn new(whose: &Whose, value: SecretText) -> Result<Self, Malformed> {
         let said = SHAPES.iter().find(|(beginning, ..)| value.expose().starts_with(beginning));
         let mut whose = match (whose, said) {
@@ -81,7 +81,8 @@ impl Credential {
             }
             (Whose::Provider(_) | Whose::ByShape(_) | Whose::Service, _) => {}
         }
-        Ok(Self { whose, value, expires, needles: OnceLock::new() })
+        let needles = Needles::of(value.expose()).map_err(|_| Malformed::Unsearchable)?;
+        Ok(Self { whose, value, expires, needles: Arc::new(needles) })
     }
 
     /// The same, with the end that its file tells.
@@ -135,10 +136,10 @@ impl Credential {
         self.whose.role().map(|role| role.kind)
     }
 
-    /// What an answer is looked through for, made once.
+    /// What an answer is looked through for.
     #[must_use]
-    pub fn needles(&self) -> Option<Arc<Needles>> {
-        self.needles.get_or_init(|| Needles::of(self.value.expose()).map(Arc::new)).clone()
+    pub const fn needles(&self) -> &Arc<Needles> {
+        &self.needles
     }
 
     /// The value itself, for the search that keeps it from coming back to the box.

@@ -50,6 +50,8 @@ pub enum Malformed {
     NotAscii,
     #[error("is no UTF-8")]
     NotUtf8,
+    #[error("is nothing that the answers can be looked through for")]
+    Unsearchable,
     #[error("holds a token that names no ChatGPT account: give this [[secret]] its `account_id`")]
     NoAccount,
     #[error("holds a credential of provider \"{}\", which must not be sent to another: correct this [[secret]]", .0.as_str())]

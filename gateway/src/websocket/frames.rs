@@ -60,6 +60,12 @@ impl Frames {
         self.have == 0 && self.payload == 0 && !self.in_message
     }
 
+    /// A control frame has begun, and not all of its payload has come.
+    #[must_use]
+    pub const fn is_in_control(&self) -> bool {
+        self.payload > 0 && self.opcode() >= CLOSE
+    }
+
     const fn opcode(&self) -> u8 {
         self.head[0] & 0x0f
     }

@@ -61,8 +61,14 @@ impl Watch {
         self.blot(headers);
     }
 
-    /// Blots out every echo in a head or in trailers.
+    /// Blots out every echo in a head or in trailers. A field with one in its name goes altogether.
     pub fn blot(&self, headers: &mut HeaderMap) {
+        let named: Vec<HeaderName> =
+            headers.keys().filter(|name| self.needles.are_in_folded(name.as_str().as_bytes())).cloned().collect();
+        for name in named {
+            headers.remove(name);
+            self.in_heads.fetch_add(1, Ordering::Relaxed);
+        }
         for value in headers.values_mut().filter(|value| self.needles.are_in(value.as_bytes())) {
             let mut bytes = value.as_bytes().to_vec();
             self.in_heads.fetch_add(self.needles.blot(&mut bytes), Ordering::Relaxed);

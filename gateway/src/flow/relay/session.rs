@@ -139,8 +139,16 @@ where
 {
     let mut piece = vec![0; PIECE];
     let mut scan = FramedScan::default();
+    let mut held_until = None;
     loop {
-        let read = match from.read(&mut piece).await {
+        held_until = scan.holds_messages().then(|| held_until.unwrap_or_else(|| Instant::now() + HELD));
+        let Some(read) = in_time(held_until, from.read(&mut piece)).await else {
+            if let Err(error) = write(&mut to, &scan.rest(), direction, passed).await {
+                return End::Write(error);
+            }
+            continue;
+        };
+        let read = match read {
             Ok(0) => break,
             Ok(read) => read,
             // An end without TLS's own: frames say by themselves whether anything is missing.
@@ -149,7 +157,10 @@ where
         };
         let told = match &ear {
             Some(ear) => {
-                let cleared = scan.pass(ear.needles, &piece[..read]);
+                let cleared = match scan.pass(ear.needles, &piece[..read]) {
+                    Ok(cleared) => cleared,
+                    Err(endless) => return End::Read(io::Error::other(endless)),
+                };
                 (ear.heard)(scan.found());
                 write(&mut to, &cleared, direction, passed).await
             }
@@ -165,6 +176,14 @@ where
     match to.shutdown().await {
         // Who ended first may be gone altogether: that the other could not be told is no news.
         Ok(()) | Err(_) => End::Finished,
+    }
+}
+
+/// `None` where the end came first.
+async fn in_time<T>(end: Option<Instant>, deed: impl Future<Output = T>) -> Option<T> {
+    match end {
+        Some(end) => tokio::time::timeout_at(end, deed).await.ok(),
+        None => Some(deed.await),
     }
 }
 
@@ -246,6 +265,8 @@ impl Passed {
 
 /// Of each direction. A side that does not read holds the other back; nothing is held in the house.
 const PIECE: usize = 16 * 1024;
+/// How long a whole message waits for the next one, where it ends as a credential begins.
+const HELD: Duration = Duration::from_millis(250);
 /// For the side that did not end first: to say what it still has to say.
 const AFTER_END: Duration = Duration::from_secs(3);
 

@@ -9,10 +9,13 @@ use harness::{Case, case};
 use standin::{Fault, Packing, Rule, Then};
 
 use super::base::{GATEWAY, REAL, Wire, get, holds, only};
+use super::certificates::put;
 
 pub(super) const CASES: &[Case] = &[
     case("wire::an_echo_in_the_body_is_blotted_out_wherever_it_is_cut", body).needs(GATEWAY),
     case("wire::an_echo_in_the_head_before_it_and_behind_the_body_is_blotted_out", heads).needs(GATEWAY),
+    case("wire::an_echo_in_the_name_of_a_field_goes_with_its_field", names).needs(GATEWAY),
+    case("wire::a_credential_too_short_to_look_for_still_gives_the_box_no_other", short).needs(GATEWAY),
     case("wire::an_answer_that_is_packed_unasked_is_502_where_a_credential_was_put_in", packed).needs(GATEWAY),
     case("wire::credentials_that_an_answer_gives_do_not_reach_the_box", given).needs(GATEWAY),
 ];
@@ -79,6 +82,43 @@ fn heads() -> Result<()> {
     }
     ensure!(!holds(&came, "REAL-ON"), "{}", String::from_utf8_lossy(&came));
     wire.house.wait_line("the alarm", |line| line["alarm"] == "credential-echo")?;
+    Ok(())
+}
+
+/// The capitals of a name are kept on its way.
+fn names() -> Result<()> {
+    let wire = Wire::start()?;
+    let small = REAL.to_lowercase();
+    for name in [REAL.to_owned(), small.clone(), format!("X-{REAL}-Y"), format!("x_{small}")] {
+        let hint = format!("HTTP/1.1 103 Early Hints\r\n{name}: 1\r\n\r\n");
+        let head = format!("HTTP/1.1 200 OK\r\n{name}: 1\r\nX-Kept: 1\r\ntransfer-encoding: chunked\r\n\r\n");
+        let rest = format!("4\r\nfine\r\n0\r\n{name}: 1\r\n\r\n");
+        let pieces = [hint, head, rest].map(|piece| (Duration::from_millis(50), piece.into_bytes())).to_vec();
+        wire.standin.rules(vec![Rule::new("", Fault::Raw { pieces, then: Then::Keep })]);
+        let mut inside = wire.inside("api.test")?;
+        inside.send(&get("api.test", "/names", "TE: trailers\r\nConnection: close, TE\r\n"))?;
+        let came = String::from_utf8_lossy(&inside.rest()?).into_owned();
+        ensure!(came.contains("X-Kept: 1") && came.contains("fine"), "{came}");
+        ensure!(!came.to_lowercase().contains(&small), "{name}: {came}");
+    }
+    wire.house.wait_line("the alarm", |line| line["alarm"] == "credential-echo")?;
+    Ok(())
+}
+
+fn short() -> Result<()> {
+    let wire = Wire::start()?;
+    put(&wire.house.secret(), b"7-bytes")?;
+    let headers = [("set-cookie", "session=1"), ("x-said", "7-bytes")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    wire.standin.rules(vec![Rule::new("", Fault::Status { status: 200, headers, body: b"7-bytes".to_vec() })]);
+    let answer = wire.inside("api.test")?.ask(&get("api.test", "/", "Accept-Encoding: gzip\r\n"))?;
+    ensure!(answer.header("set-cookie").is_none(), "{answer:?}");
+    ensure!(answer.text() == "7-bytes" && answer.header("x-said") == Some("7-bytes"), "{answer:?}");
+    let seen = only(&wire.standin)?;
+    ensure!(
+        seen.header("authorization") == ["Bearer 7-bytes"] && seen.header("accept-encoding") == ["identity"],
+        "{seen:?}"
+    );
     Ok(())
 }
 

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
         .needs(GATEWAY),
     case("wire::r10_a_websocket_in_plain_passes_too", plain).needs(GATEWAY),
     case("wire::an_echo_in_a_websocket_is_blotted_out_whatever_frames_cut_it", blotted).needs(GATEWAY),
+    case("wire::what_only_begins_like_a_credential_holds_no_websocket_up", unheld).needs(GATEWAY),
     case("wire::r22_silence_in_a_websocket_ends_nothing", silence).needs(GATEWAY),
     case("wire::r22_a_websocket_that_is_dead_ends_at_its_limit", dead).needs(GATEWAY),
     case("wire::r10_fifty_websockets_side_by_side_leave_nothing_behind", fifty).needs(GATEWAY),
@@ -41,6 +42,27 @@ fn blotted() -> Result<()> {
         }
     }
     echo.wire.house.wait_line("the alarm", |line| line["alarm"] == "credential-echo")?;
+    Ok(())
+}
+
+/// Messages and pings that end as the credential begins: their last byte may be the first of an echo.
+fn unheld() -> Result<()> {
+    let echo = Echo::start()?;
+    let mut inside = echo.session("/unheld")?;
+    let begun = [b"it is ", &REAL.as_bytes()[..3]].concat();
+    for (opcode, back) in [(frames::TEXT, frames::TEXT), (frames::PING, frames::PONG), (frames::BINARY, frames::BINARY)]
+    {
+        let began = Instant::now();
+        inside.send(&frames::frame(opcode, &begun, Some([1, 2, 3, 4])))?;
+        let came = frames::read(&mut inside)?;
+        ensure!((came.opcode, &came.payload) == (back, &begun), "{opcode}: {:?}", came.payload);
+        ensure!(began.elapsed() < Duration::from_secs(1), "{opcode}: it took {:?}", began.elapsed());
+    }
+    inside.send(&frames::frame(frames::PING, &begun, Some([1, 2, 3, 4])))?;
+    let large = vec![b'.'; 256 * 1024];
+    inside.send(&frames::frame(frames::BINARY, &large, Some([1, 2, 3, 4])))?;
+    ensure!(frames::read(&mut inside)?.payload == begun && frames::read(&mut inside)?.payload == large);
+    ensure!(echo.wire.house.ledger()?.iter().all(|line| line["kind"] != "alarm"), "nothing came back");
     Ok(())
 }
 
