@@ -23,6 +23,8 @@ pub(crate) fn listen() -> io::Result<(Asked, ChildEnded)> {
     });
     let asked = Asked(passed_on.collect::<io::Result<_>>()?);
     let ended = ChildEnded(unix::signal(SignalKind::child())?);
+    // Beyond a limit of the size of files a write fails: without this boxd would be killed, and its run lost.
+    drop(unix::signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?);
     sys::let_signals_through()?;
     Ok((asked, ended))
 }

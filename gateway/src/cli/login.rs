@@ -85,6 +85,7 @@ pub fn run(file: &Path, provider: Provider, secret: Option<&str>, out: &mut impl
     let ca = Ca::open_or_make(&config.state.join("ca"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LoginFault::Runtime)?;
     let path = runtime.block_on(async {
+        super::outlive_file_limits().map_err(LoginFault::Runtime)?;
         let (dialer, tls) = (Dialer::new(&config.dial), tls::Upstreams::new(&ca));
         let at = sign_in::Provider::of(provider, &dialer, &tls, &wanted.config);
         let at = at.ok_or(LoginFault::NoLogins(provider))?;

@@ -80,6 +80,7 @@ fn close_to_others() {
 
 async fn serve(config: Config) -> Result<(), ServeFault> {
     let operator = config.operator_socket.clone();
+    super::outlive_file_limits().map_err(ServeFault::Signals)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeFault::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeFault::Signals)?;
     let (house, doors) = House::build(config)?;
@@ -122,8 +123,12 @@ fn open(house: &Arc<House>, doors: Vec<DoorListener>, operator: OperatorListener
     // Runs of an earlier gateway have this long, counted from listening, to take up their claims again.
     let why = "the house restarted and the box did not come back in time";
     for run in house.runs.waiting() {
-        let grip = run.grip();
-        tasks.push(tokio::spawn(claim::until_taken_up(Arc::clone(house), run, grip, house.limits.reattach, why)));
+        let (house, grip, limit) = (Arc::clone(house), run.grip(), house.limits.reattach);
+        // Without the word to go there was no agent, and its boxd does not come back.
+        tasks.push(match run.attested() {
+            None => tokio::spawn(async move { claim::never_began(&house, &run).await }),
+            Some(_) => tokio::spawn(claim::until_taken_up(house, run, grip, limit, why)),
+        });
     }
     tasks
 }

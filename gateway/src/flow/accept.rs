@@ -48,7 +48,7 @@ pub async fn next(door: &DoorListener, house: &House, here: &BoxHouse) -> Result
             Ok(stream) => break stream,
             // Out of descriptors, or a client that left: neither takes the door down.
             Err(error) => {
-                tracing::warn!(door = door.name(), %error, "accept a connection");
+                door.complain(&error);
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }

@@ -22,7 +22,7 @@ use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
 use crate::runs::{Ask, ClaimError, Grip, Reattach, Run, RunKind, Taken};
 
-pub use settle::{record_of, until_taken_up};
+pub use settle::{never_began, record_of, until_taken_up};
 
 /// Answers `POST /claim`: 101 and the dialogue of the run, or a refusal that says what to do.
 /// At a TCP door the key comes first: without it nothing of the claim is read.

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,6 +20,8 @@ use crate::files::{self, FileError};
 pub struct DoorListener {
     listener: Listener,
     name: String,
+    /// When it was last said that no connection is accepted.
+    complained: Mutex<Option<Instant>>,
 }
 
 enum Listener {
@@ -88,7 +91,11 @@ impl DoorListener {
         }
         let listener = UnixListener::bind(path).map_err(bind)?;
         files::set_socket_mode(path, 0o666).map_err(|source| DoorFault::Mode { path: path.to_owned(), source })?;
-        Ok(Self { listener: Listener::Socket(listener, path.to_owned()), name: path.display().to_string() })
+        Ok(Self {
+            listener: Listener::Socket(listener, path.to_owned()),
+            name: path.display().to_string(),
+            complained: Mutex::default(),
+        })
     }
 
     fn listen(address: SocketAddr) -> Result<Self, DoorFault> {
@@ -103,13 +110,22 @@ impl DoorListener {
         if address.ip().is_unspecified() {
             tracing::warn!(%address, "a door listens on every interface of the house: whoever reaches one reaches it, and the box key alone is the lock");
         }
-        Ok(Self { listener: Listener::Network(listener), name: address.to_string() })
+        Ok(Self { listener: Listener::Network(listener), name: address.to_string(), complained: Mutex::default() })
     }
 
     /// What messages call it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Says why no connection was accepted. A shortage meets every try, so it is said once in a while.
+    pub fn complain(&self, error: &io::Error) {
+        let mut last = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() >= QUIET) {
+            *last = Some(Instant::now());
+            tracing::warn!(door = self.name, %error, "connections cannot be accepted; said once a minute while it lasts");
+        }
     }
 
     /// The next connection.
@@ -191,6 +207,8 @@ impl AsyncWrite for DoorStream {
     }
 }
 
+/// Between two complaints of one door.
+const QUIET: Duration = Duration::from_secs(60);
 /// A connection that is silent this long is asked whether it lives: with the probes a dead one is noticed in 25 s, before
 /// the 30 s that its run has to come back are worth anything.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -61,6 +61,11 @@ async fn failed(house: &House, run: &Arc<Run>, why: &str) {
     }
 }
 
+/// The gateway before this one ended between the claim and its word to go.
+pub async fn never_began(house: &House, run: &Arc<Run>) {
+    abandon(house, run, "the house went down before it said go").await;
+}
+
 /// The claim broke: the run is lost, and the door shut where something of it may live on.
 pub(super) async fn lost(house: &House, run: &Arc<Run>, why: &str) {
     let mut record = record_of(run, RunVerdict::Lost(why.to_owned()));

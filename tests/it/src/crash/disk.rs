@@ -1,14 +1,16 @@
 //! A ledger whose disk is full, or whose file is gone: requests are refused, and flow again when it is there.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use box_spec::ClaimReason;
 use harness::claim::{self, Answer};
+use harness::fakes::FakeAgents;
 use harness::raw::Response;
-use harness::{Case, Claimed, House, case, until};
+use harness::{BoxRun, Case, Claimed, House, Need, case, process, until};
 use standin::StandIn;
 
 use super::{GATEWAY, MOUNTS, SmallDisk, ask, inside, lines, model, post, record};
@@ -17,6 +19,8 @@ pub(crate) const CASES: &[Case] = &[
     case("crash::a_full_disk_under_the_ledger_refuses_and_lets_go_when_there_is_space", full).needs(MOUNTS),
     case("crash::a_disk_that_fills_under_load_tears_no_line", under_load).needs(MOUNTS),
     case("crash::a_run_that_ends_on_a_full_disk_is_not_forgotten", end_on_full).needs(MOUNTS),
+    case("crash::a_limit_of_file_sizes_is_a_full_disk_to_the_gateway", limited).needs(GATEWAY),
+    case("crash::a_limit_of_file_sizes_takes_no_run_from_boxd", limited_boxd).needs(&[Need::Gateway, Need::Boxd]),
     case("crash::a_ledger_that_was_removed_or_replaced_stops_everything", removed).needs(GATEWAY),
 ];
 
@@ -176,6 +180,50 @@ fn removed() -> Result<()> {
         house.term()?.expect_code(0)?;
         house.gateway(&["ledger", "verify"])?.expect_code(0)?;
     }
+    Ok(())
+}
+
+fn limited() -> Result<()> {
+    let (standin, builder) = model()?;
+    let mut house = builder.start()?;
+    let claimed = Claimed::take(&house.door("one"))?;
+    let limit = |size: &str| -> Result<()> {
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args(["--pid", &house.pid().unwrap_or_default().to_string(), &format!("--fsize={size}:")]);
+        process::run(prlimit, None, Duration::from_secs(5))?.expect_code(0).map(drop)
+    };
+    limit(&(std::fs::metadata(house.ledger_file())?.len() + 4096).to_string())?;
+    let mut seen = 0;
+    while ask(&house, "one", claimed.token(), MODEL)?.status == 200 {
+        seen += 1;
+        ensure!(seen < 50, "nothing limits the ledger");
+    }
+    is_refused(&ask(&house, "one", claimed.token(), MODEL)?)?;
+    ensure!(standin.seen().len() == seen, "{} went out, {seen} were let out", standin.seen().len());
+    limit("unlimited")?;
+    until("requests to flow again", Duration::from_secs(3), || {
+        ask(&house, "one", claimed.token(), MODEL).is_ok_and(|answer| answer.status == 200).then_some(())
+    })?;
+    claimed.report()?;
+    house.term()?.expect_code(0)?;
+    house.gateway(&["ledger", "verify"])?.expect_code(0).map(drop)
+}
+
+/// Its transcript ends at the limit; the agent's output passes, and the run has its verdict.
+fn limited_boxd() -> Result<()> {
+    let (_standin, builder) = model()?;
+    let house = builder.open_network().start()?;
+    let fakes = FakeAgents::python("print('x' * 2_000_000)\nprint('last')")?;
+    let launch = BoxRun::new(&house, "one")?.prompt("hi").agents(fakes.folder());
+    let boxd = launch.command()?;
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1024; exec \"$@\"", "sh"]).arg(boxd.get_program()).args(boxd.get_args()).env_clear();
+    limited.envs(boxd.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = process::run(limited, None, Duration::from_secs(20))?.expect_code(0)?;
+    ensure!(ran.stdout.len() == 2_000_006 && ran.text().ends_with("last\n"), "{} bytes came", ran.stdout.len());
+    let report = house.wait_line("the report", |line| line["kind"] == "report")?;
+    let stdout = &report["facts"]["report"]["stdout"];
+    ensure!(stdout["bytes"] == 2_000_006 && stdout["kept"] == false, "{report}");
     Ok(())
 }
 

@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("crash::the_ceiling_goes_on_while_the_gateway_is_gone", ceiling).needs(GATEWAY),
     case("crash::a_refusal_is_not_forgotten_by_a_restart", refusal_kept).needs(GATEWAY),
     case("crash::a_run_that_nobody_takes_up_is_lost_and_its_token_dead", not_taken_up).needs(GATEWAY),
+    case("crash::a_run_that_was_never_told_to_go_leaves_a_free_door", never_began).needs(GATEWAY),
     case("crash::a_drain_lets_an_open_stream_end_and_cuts_one_that_does_not", drain).needs(GATEWAY).alone(),
 ];
 
@@ -138,9 +139,11 @@ fn not_taken_up() -> Result<()> {
         let (standin, builder) = model()?;
         let mut house = builder.extra("[limits]\nreattach = \"700ms\"\n").start()?;
         let asked = Claim { namespace_init: init, ..claim::claim() };
-        let Answer::Taken(claimed) = Claimed::ask(&house.door("one"), &asked)? else {
+        let Answer::Taken(mut claimed) = Claimed::ask(&house.door("one"), &asked)? else {
             anyhow::bail!("the claim was refused");
         };
+        claimed.say(&FromBox::Attest(box_spec::Attestation { namespace_init: init, ..claim::attestation() }))?;
+        ensure!(matches!(claimed.next(WAIT)?, FromHouse::Go));
         let (run, token) = (claimed.spec.run.clone(), claimed.spec.token.clone());
         house.kill()?;
         drop(claimed);
@@ -188,6 +191,34 @@ fn drain() -> Result<()> {
         ensure!((ended == "complete") == whole && ended.is_string(), "the line was closed as {ended}");
         let told = house.gateway(&["ledger", "verify"])?.expect_code(0)?.text();
         ensure!(!told.contains("never-closed"), "{told}");
+    }
+    Ok(())
+}
+
+/// There was no agent, so there is nothing to wait for and nothing that could live on.
+fn never_began() -> Result<()> {
+    for gentle in [true, false] {
+        let (_standin, builder) = model()?;
+        let mut house = builder.start()?;
+        let Answer::Taken(mut claimed) = Claimed::ask(&house.door("one"), &claim::claim())? else {
+            anyhow::bail!("the claim was refused");
+        };
+        let (run, token) = (claimed.spec.run.to_string(), claimed.spec.token.clone());
+        if gentle {
+            house.term()?.expect_code(0)?;
+        } else {
+            house.kill()?;
+        }
+        ensure!(claimed.next(WAIT).is_err(), "the house said something");
+        house.start()?;
+        let line = house.wait_line("its end", |line| line["kind"] == "failed")?;
+        ensure!(line["run"] == run.as_str(), "{line}");
+        let record = until("the record", WAIT, || record(&house, &run).ok())?;
+        ensure!(record["verdict"]["failed"].as_str().is_some_and(|why| why.contains("could not run")), "{record}");
+        ensure!(reattach(&house.door("one"), &token).is_err(), "it was taken up");
+        until("the door to be free", WAIT, || (state_of(&house, "one").ok()? == "free").then_some(()))?;
+        let second = Claimed::take(&house.door("one"))?;
+        ensure!(second.report()?.verdict == RunVerdict::Completed);
     }
     Ok(())
 }
