@@ -61,6 +61,16 @@ pub fn replace_alike(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     sync_folder(folder)
 }
 
+/// Finds out whether a file of so many bytes could be put into a folder now: a disk that is full, a quota and a read-only
+/// folder are told before what was to be kept there exists nowhere else.
+pub fn try_room(folder: &Path, bytes: usize) -> Result<(), FileError> {
+    let trial = folder.join(temporary_name(Path::new("room")));
+    let tried = write_new(&trial, &vec![0; bytes]);
+    // One that was not made is not there; one that was says nothing.
+    let _ = fs::remove_file(&trial);
+    tried
+}
+
 fn keep_owner(path: &Path, old: &fs::Metadata) -> io::Result<()> {
     let new = fs::symlink_metadata(path)?;
     if new.uid() != old.uid() {
@@ -194,8 +204,8 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 
     use super::{
-        append_private, create_private_dir, lock_file, read_limited, replace_alike, set_socket_mode, write_new,
-        write_private,
+        append_private, create_private_dir, lock_file, read_limited, replace_alike, set_socket_mode, try_room,
+        write_new, write_private,
     };
 
     fn mode(path: &std::path::Path) -> u32 {
@@ -232,6 +242,14 @@ mod tests {
         assert_eq!((mode(&path), fs::metadata(&path).expect("a file").uid()), (0o640, owner));
         assert_eq!(fs::read_dir(folder.path()).expect("a listing").count(), 1, "no temporary file is left");
         assert!(replace_alike(&folder.path().join("missing"), b"x").is_err(), "there is nothing to be like");
+    }
+
+    #[test]
+    fn room_is_tried_without_a_trace() {
+        let folder = tempfile::tempdir().expect("a folder");
+        try_room(folder.path(), 100_000).expect("there is room");
+        assert_eq!(fs::read_dir(folder.path()).expect("a listing").count(), 0);
+        assert!(try_room(&folder.path().join("missing"), 1).is_err());
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub enum LoginFault {
     Interrupted,
     #[error("another gateway has been refreshing this login for too long; nothing was written: begin again")]
     Locked,
+    #[error("a login could not be kept: {0}; nothing was asked of the provider: put that right and begin again")]
+    NoPlace(SourceFault),
     #[error("the login was made and cannot be kept: {0}; put that right and begin again")]
     Keep(SourceFault),
     #[error("set up the command")]
@@ -57,7 +59,7 @@ impl LoginFault {
         match self {
             Self::Config(_) | Self::Several(..) | Self::NoSecret(..) | Self::NoLogins(_) | Self::NoInput => Exit::Usage,
             Self::SignIn(_) | Self::TooSlow | Self::Locked => Exit::Unavailable,
-            Self::State(_) | Self::Ca(_) | Self::Keep(_) => Exit::CannotCreate,
+            Self::State(_) | Self::Ca(_) | Self::NoPlace(_) | Self::Keep(_) => Exit::CannotCreate,
             Self::Interrupted => Exit::Interrupted,
             Self::Runtime(_) => Exit::Internal,
         }
@@ -83,6 +85,7 @@ pub fn run(file: &Path, provider: Provider, secret: Option<&str>, out: &mut impl
     let wanted = wanted(&config, provider, secret)?;
     files::create_private_dir(&config.state)?;
     let ca = Ca::open_or_make(&config.state.join("ca"))?;
+    login::prepare(&wanted.config, &wanted.role).map_err(LoginFault::NoPlace)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(LoginFault::Runtime)?;
     let path = runtime.block_on(async {
         super::outlive_file_limits().map_err(LoginFault::Runtime)?;

@@ -31,7 +31,7 @@ use crate::tls::UpstreamCa;
 
 pub use fault::LoginFault;
 pub use form::Rotated;
-pub use put::{lock, put};
+pub use put::{lock, prepare, put};
 
 use form::{Form, Tokens};
 
@@ -205,7 +205,7 @@ impl Login {
     /// could be kept now.
     ///
     /// # Errors
-    /// There is no login by now; or a refreshed one can still not be kept.
+    /// There is no login by now; or a refreshed one could not be kept, so that the old one must not be spent.
     pub fn begin(&self, anew: bool) -> Result<Option<Attempt>, SourceFault> {
         self.can_be_kept()?;
         self.state().read = None;
@@ -218,7 +218,7 @@ impl Login {
         match unkept {
             // Sent once, and answered: never again.
             Some((_, rotated)) => self.keep(&refresh, rotated).map(|()| None),
-            None => Ok(Some(Attempt { refresh, scopes })),
+            None => try_room(&self.path, &self.config.folder).map(|()| Some(Attempt { refresh, scopes })),
         }
     }
 
@@ -369,6 +369,12 @@ fn can_be_kept(path: &Path, folder: &Path) -> Result<(), SourceFault> {
         return fault(LoginFault::Group(group));
     }
     Ok(())
+}
+
+/// Whether the disk would take it.
+fn try_room(path: &Path, folder: &Path) -> Result<(), SourceFault> {
+    files::try_room(folder, source::LONGEST_SECRET)
+        .map_err(|error| SourceFault::Unwritable(path.to_owned(), error.kind()))
 }
 
 fn hash(secret: &SecretText) -> Hash {

@@ -176,7 +176,7 @@ pub(super) fn io_fault(path: &Path, kind: ErrorKind) -> SourceFault {
 }
 
 /// Far above any key, far below what a mistaken path would load.
-const LONGEST_SECRET: usize = 64 * 1024;
+pub(super) const LONGEST_SECRET: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

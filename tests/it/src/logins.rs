@@ -19,6 +19,10 @@ pub(crate) const CASES: &[Case] = &[
     case("logins::without_the_token_host_what_is_valid_is_used_and_what_ended_is_not", chain::unreachable)
         .needs(GATEWAY),
     case("logins::a_token_host_that_is_not_trusted_is_told_nothing", chain::untrusted).needs(GATEWAY),
+    case("logins::a_full_disk_spends_no_refresh_token_and_a_kill_then_loses_no_login", chain::full_disk)
+        .needs(&[Need::Gateway, Need::Mounts]),
+    case("logins::a_person_is_not_asked_for_a_login_that_could_not_be_kept", person::no_place)
+        .needs(&[Need::Gateway, Need::Mounts]),
     case("logins::a_folder_that_keeps_no_login_is_refused_at_start", chain::unkeepable).needs(AS_USER),
     case("logins::an_ordinary_user_keeps_a_refreshed_login_as_his_own", chain::ordinary_user).needs(AS_USER),
     case("logins::the_real_refresh_token_reaches_no_box", chain::nowhere).needs(GATEWAY),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::form::{Form, Rotated};
-use super::{LOCK, LoginConfig, LoginFault, can_be_kept};
+use super::{LOCK, LoginConfig, LoginFault, can_be_kept, try_room};
 use crate::files::{self, FileError};
 use crate::vault::credential::{Credential, Role, Whose};
 use crate::vault::source::{self, SourceFault};
@@ -19,6 +19,19 @@ use crate::vault::token::Claims;
 pub fn lock(config: &LoginConfig) -> Result<Option<File>, FileError> {
     files::create_private_dir(&config.folder)?;
     files::lock_file(&config.folder.join(LOCK))
+}
+
+/// Looks whether a login could be kept, before a person makes one.
+///
+/// # Errors
+/// It could not; says what to put right.
+pub fn prepare(config: &LoginConfig, role: &Role) -> Result<(), SourceFault> {
+    let form = Form::of(config.agent, role.provider).ok_or_else(|| SourceFault::Missing(config.folder.clone()))?;
+    let path = config.folder.join(form.file);
+    let unwritable = |error: FileError| SourceFault::Unwritable(path.clone(), error.kind());
+    files::create_private_dir(&config.folder).map_err(unwritable)?;
+    before(&path, &config.folder)?;
+    try_room(&path, &config.folder)
 }
 
 /// Writes the login, under the lock, and tells where. Of a file that is there all else stays.

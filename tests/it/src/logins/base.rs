@@ -96,9 +96,12 @@ impl Host {
         call(&self.house, id, claimed)
     }
 
-    /// One model call in a run of its own.
+    /// One model call in a run of its own, whose door is free afterwards.
     pub(super) fn once(&self) -> Result<Response> {
-        self.call("one", &Claimed::take(&self.house.door("one"))?)
+        let claimed = Claimed::take(&self.house.door("one"))?;
+        let answer = self.call("one", &claimed)?;
+        claimed.report()?;
+        Ok(answer)
     }
 
     /// The lines of refreshes, each with the line that closes it.

@@ -10,6 +10,8 @@ use harness::files::give;
 use harness::{Claimed, Tunnel, secrets};
 use standin::{Fault, Options, Rule, StandIn};
 
+use crate::crash::SmallDisk;
+
 use super::base::{CLAUDE, FIRST, Host, bearer, builder, fresh, hosts, old, worked};
 
 pub(super) fn broken() -> Result<()> {
@@ -98,6 +100,29 @@ pub(super) fn unkeepable() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The provider takes a token once: what it gives for it must have a place first.
+pub(super) fn full_disk() -> Result<()> {
+    let mut host = Host::prepare(CLAUDE, -99, |house| house)?;
+    let folder = host.house.folder().join("login");
+    let disk = SmallDisk::mount(&folder)?;
+    host.write(&host.text(&old(&CLAUDE, -99), FIRST, -99))?;
+    disk.fill()?;
+    host.house.start()?;
+    let answer = host.once()?;
+    ensure!(answer.reason() == Some("credential-outage"), "{answer:?}");
+    let tested = host.house.gateway(&["credential", "test", "host"])?.expect_code(69)?;
+    ensure!(tested.stderr.contains("cannot be replaced"), "{}", tested.stderr);
+    ensure!(host.refreshes().is_empty(), "a token was spent: {:?}", host.refreshes());
+    host.house.kill()?;
+    disk.free()?;
+    host.house.start()?;
+    worked(&host.once()?)?;
+    ensure!(host.carried() == [bearer(&fresh(&CLAUDE))] && host.refreshes().len() == 1, "{:?}", host.carried());
+    let left = std::fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.file_name())).collect::<Vec<_>>();
+    ensure!(left.len() == 2, "beside the login and its lock there is {left:?}");
+    host.house.term().map(drop)
 }
 
 /// As in a container: the gateway is the user whose login it is.

@@ -14,6 +14,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use standin::{Fault, Rule, StandIn};
 
+use crate::crash::SmallDisk;
+
 use super::base::{CLAUDE, CODEX, FIRST, Host, Kind, bearer, fresh, worked};
 
 /// The first login, and a second one over it, in a house that serves.
@@ -138,6 +140,21 @@ fn by_device() -> Result<()> {
     let ran = host.house.gateway(&["login", "openai"])?.expect_code(69)?;
     ensure!(ran.stderr.contains("takes a connection"), "{}", ran.stderr);
     host.house.term().map(drop)
+}
+
+/// Told before anybody goes to a browser.
+pub(super) fn no_place() -> Result<()> {
+    for (kind, provider) in [(CLAUDE, "anthropic"), (CODEX, "openai")] {
+        let mut host = without_login(kind)?;
+        let folder = host.house.folder().join("login");
+        let disk = SmallDisk::mount(&folder)?;
+        disk.fill()?;
+        let ran = host.house.gateway(&["login", provider])?.expect_code(73)?;
+        ensure!(ran.stderr.contains("cannot be replaced") && ran.stderr.contains("begin again"), "{}", ran.stderr);
+        ensure!(ran.stdout.is_empty() && host.standin.seen().is_empty(), "{}", ran.text());
+        host.house.term()?;
+    }
+    Ok(())
 }
 
 pub(super) fn gives_up() -> Result<()> {
