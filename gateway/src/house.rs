@@ -105,7 +105,7 @@ impl House {
         let ledger = Ledger::open(&ledger)?;
         let ids: Vec<BoxId> = boxes.iter().map(|of| of.id.clone()).collect();
         let runs = Runs::open(&state, &ids)?;
-        count_back(&runs, &ledger_file)?;
+        count_back(&runs, &ledger, &ledger_file)?;
         tell_fingerprint(&boxes, &ca.fingerprint())?;
         let mut doors = Vec::with_capacity(boxes.len());
         for of in &boxes {
@@ -185,10 +185,17 @@ fn tell_fingerprint(boxes: &[BoxConfig], house: &Fingerprint) -> Result<(), Hous
     Ok(())
 }
 
-/// Refusals decide a verdict, so a restart must not forget them: the ledger has them all.
-fn count_back(runs: &Runs, ledger: &Path) -> Result<(), HouseFault> {
-    let waiting = runs.waiting().into_iter().map(|run| run.id.clone());
-    for (run, counts) in count::counts(ledger, waiting).map_err(HouseFault::Count)? {
+/// Refusals decide a verdict, so a restart must not forget them: the ledger has them all. It is read whole only where a run
+/// was claimed and the line of its claim never came to be.
+fn count_back(runs: &Runs, ledger: &Ledger, file: &Path) -> Result<(), HouseFault> {
+    let mut unknown = Vec::new();
+    for run in runs.waiting() {
+        match ledger.left(&run.id) {
+            Some(counts) => runs.counted(&run.id, counts.requests, counts.refusals),
+            None => unknown.push(run.id.clone()),
+        }
+    }
+    for (run, counts) in count::counts(file, unknown).map_err(HouseFault::Count)? {
         runs.counted(&run, counts.requests, counts.refusals);
     }
     Ok(())

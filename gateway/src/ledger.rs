@@ -6,13 +6,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use box_spec::RunId;
 use tokio::sync::oneshot;
 
 use crate::host::Target;
 use crate::refusal::{Reason, Refusal, Told};
 
+use self::checkpoint::Keeper;
+use self::count::Counts;
 use self::health::Health;
 use self::paper::Sheet;
+use self::past::Tallies;
 use self::queue::{Note, Opening, Queue};
 use self::recover::{Recovered, recover};
 use self::verdict::Ruled;
@@ -32,7 +36,10 @@ mod syncer;
 mod book;
 mod paper;
 mod chain;
+mod past;
+mod checkpoint;
 mod recover;
+mod history;
 mod health;
 mod fault;
 mod pieces;
@@ -46,6 +53,7 @@ pub use chain::{Receipt, ReceiptFault};
 pub use entry::Entry;
 pub use fault::LedgerError;
 pub use health::LedgerHealth;
+pub use history::History;
 pub use kind::{Kind, Ruling};
 pub use line::{Ended, Line, Outcome};
 pub use settings::{Settings, SyncMode};
@@ -60,6 +68,8 @@ struct Handle {
     deadline: Duration,
     /// Changes when the writer has gone; whether it left nothing unwritten.
     gone: tokio::sync::watch::Receiver<bool>,
+    /// What the ledger held of each box's last run when it was opened.
+    left: Tallies,
 }
 
 impl Ledger {
@@ -69,11 +79,24 @@ impl Ledger {
     /// When the file cannot be opened or read, is no ledger, or another gateway holds it.
     pub fn open(settings: &Settings) -> Result<Self, LedgerError> {
         let Settings { file, sync, deadline } = settings;
-        let Recovered { book, bodies } = recover(Sheet::open(file)?, file)?;
-        let queue = Arc::new(Queue::new(book.head()));
-        let mut writer = Writer::new(Arc::clone(&queue), book, *sync, *deadline).map_err(LedgerError::Start)?;
-        writer.begin_with(bodies);
-        Self::start(queue, writer, *deadline)
+        let Recovered { book, past, skipped, jobs } = recover(Sheet::open(file)?, file)?;
+        let left = past.tallies.clone();
+        let queue = Arc::new(Queue::new(book.head(), past.open.len()));
+        let mut writer = Writer::new(Arc::clone(&queue), book, past, *sync, *deadline).map_err(LedgerError::Start)?;
+        writer.begin_with(jobs);
+        writer.keep_with(Keeper::new(file, skipped.as_ref().map_or(0, |skipped| skipped.length)));
+        let ledger = Self::start(queue, writer, *deadline, left)?;
+        if let Some(skipped) = skipped {
+            let again = std::fs::File::open(file).map_err(|source| LedgerError::Read { path: file.clone(), source })?;
+            history::read_back(&ledger, again, skipped).map_err(LedgerError::Start)?;
+        }
+        Ok(ledger)
+    }
+
+    /// What a run had sent and been refused when the ledger was opened; nothing where its claim is not in it.
+    #[must_use]
+    pub fn left(&self, run: &RunId) -> Option<Counts> {
+        self.0.left.of(run)
     }
 
     /// Opens the verdict: its value and an open line once that line is written, else the refusal.
@@ -115,7 +138,7 @@ impl Ledger {
         let caller = entry.caller().clone();
         if self.0.queue.aside(entry) {
             let box_id = caller.box_id.as_ref().map(box_spec::BoxId::as_str);
-            let run_id = caller.run_id.as_ref().map(box_spec::RunId::as_str);
+            let run_id = caller.run_id.as_ref().map(RunId::as_str);
             tracing::error!(alarm = code, r#box = box_id, run = run_id, "{inside}");
         }
     }
@@ -156,7 +179,12 @@ impl Ledger {
 }
 
 impl Ledger {
-    fn start<P: paper::Paper>(queue: Arc<Queue>, writer: Writer<P>, deadline: Duration) -> Result<Self, LedgerError> {
+    fn start<P: paper::Paper>(
+        queue: Arc<Queue>,
+        writer: Writer<P>,
+        deadline: Duration,
+        left: Tallies,
+    ) -> Result<Self, LedgerError> {
         let (alive, gone) = tokio::sync::watch::channel(false);
         let thread = std::thread::Builder::new().name("ledger".to_owned());
         let run = move || {
@@ -164,7 +192,7 @@ impl Ledger {
             alive.send_replace(is_whole);
         };
         thread.spawn(run).map_err(LedgerError::Start)?;
-        Ok(Self(Arc::new(Handle { queue, deadline, gone })))
+        Ok(Self(Arc::new(Handle { queue, deadline, gone, left })))
     }
 
     async fn open_line(&self, entry: &Entry) -> Result<Line, LedgerError> {

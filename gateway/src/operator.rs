@@ -133,6 +133,7 @@ fn status(house: &House) -> Value {
             "lines": ledger.lines,
             "open": ledger.open,
             "unrecorded": ledger.unrecorded,
+            "history": ledger.history.word(),
         },
         "alarms": ledger.alarms,
         "refusals": ledger.refusals,

@@ -4,18 +4,29 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use box_spec::RunId;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::refusal::Reason;
 
+use super::past::Weight;
 use super::tail::{Tail, TailFault};
 
 /// What the ledger holds of one run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     pub requests: u64,
     /// Refusals that are policy; repeats count as often as they came.
     pub refusals: u64,
+}
+
+impl Counts {
+    pub(super) const fn add(&mut self, weight: Weight) {
+        match weight {
+            Weight::Request => self.requests = self.requests.saturating_add(1),
+            Weight::Refusals(more) => self.refusals = self.refusals.saturating_add(more),
+            Weight::Claim | Weight::None => {}
+        }
+    }
 }
 
 /// Reads the whole ledger once and counts for each of these runs.
@@ -32,13 +43,7 @@ pub fn counts(file: &Path, runs: impl IntoIterator<Item = RunId>) -> Result<Hash
         let Ok(line) = serde_json::from_slice::<Line<'_>>(line) else { return };
         let run = line.run.and_then(|run| run.parse::<RunId>().ok());
         let Some(counts) = run.and_then(|run| counted.get_mut(&run)) else { return };
-        let counts_against = line.reason.and_then(Reason::of_code).is_some_and(Reason::counts);
-        match line.kind {
-            "request" => counts.requests += 1,
-            "refused" | "closed" if counts_against => counts.refusals += 1,
-            "repeated" if counts_against => counts.refusals += line.count.unwrap_or(1),
-            _ => {}
-        }
+        counts.add(Weight::of(line.kind, line.reason.and_then(Reason::of_code), line.count));
     })?;
     Ok(counted)
 }

@@ -9,6 +9,7 @@ use crate::host::Target;
 use crate::refusal::{Reason, Refusal};
 
 use super::kind::{Kind, Ruling};
+use super::past::Weight;
 use super::shown;
 use super::words::{Body, Words};
 
@@ -256,12 +257,16 @@ impl Entry {
 
     /// A line that needs no closing.
     pub(super) fn body(&self) -> Body {
-        self.words(false).finish()
+        self.words(false).finish().weighing(self.weight()).of(&self.caller)
     }
 
     /// A line that awaits its closing, and says so.
     pub(super) fn open_body(&self) -> Body {
-        self.words(true).finish()
+        self.words(true).finish().weighing(self.weight())
+    }
+
+    fn weight(&self) -> Weight {
+        Weight::of(self.kind.word(), self.reason, self.repeats.map(|repeats| repeats.count))
     }
 
     fn words(&self, open: bool) -> Words {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::chain::Receipt;
+use super::history::History;
 
 /// A snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +26,8 @@ pub struct LedgerHealth {
     pub open: u64,
     /// Lines that wait to be written.
     pub waiting: u64,
+    /// Whether what stood in the file before the start was read.
+    pub history: History,
 }
 
 #[derive(Debug)]
@@ -41,11 +44,12 @@ struct State {
     writable: bool,
     last_error: Option<String>,
     head: Receipt,
+    history: History,
 }
 
 impl Health {
     pub(super) const fn new(head: Receipt) -> Self {
-        let state = State { writable: true, last_error: None, head };
+        let state = State { writable: true, last_error: None, head, history: History::Read };
         Self {
             lines: AtomicU64::new(0),
             alarms: AtomicU64::new(0),
@@ -62,6 +66,10 @@ impl Health {
     pub(super) fn wrote(&self, lines: u64, head: Receipt) {
         self.lines.fetch_add(lines, Ordering::Relaxed);
         self.with(|state| state.head = head);
+    }
+
+    pub(super) fn set_history(&self, history: History) {
+        self.with(|state| state.history = history);
     }
 
     pub(super) fn count(counter: &AtomicU64) {
@@ -92,7 +100,7 @@ impl Health {
     }
 
     pub(super) fn snapshot(&self, open: usize, waiting: usize) -> LedgerHealth {
-        let State { writable, last_error, head } = self.with(|state| state.clone());
+        let State { writable, last_error, head, history } = self.with(|state| state.clone());
         LedgerHealth {
             writable,
             last_error,
@@ -103,6 +111,7 @@ impl Health {
             unrecorded: self.unrecorded.load(Ordering::Relaxed),
             open: open as u64,
             waiting: waiting as u64,
+            history,
         }
     }
 

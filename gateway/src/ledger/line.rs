@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::refusal::Reason;
 
 use super::entry::{Caller, time_text};
+use super::past::Weight;
 use super::queue::{Closing, Queue};
 use super::shown;
 use super::words::{Body, Words};
@@ -150,7 +151,7 @@ fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration) -> 
         }
         words.raw("timings_us", &parts.into_object());
     }
-    words.finish()
+    words.finish().weighing(Weight::of("closed", reason, None))
 }
 
 fn begun(of: u64, caller: &Caller) -> Words {

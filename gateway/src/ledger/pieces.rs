@@ -22,7 +22,12 @@ pub(super) struct Pieces<R> {
 
 impl<R: BufRead> Pieces<R> {
     pub(super) const fn new(reader: R) -> Self {
-        Self { reader, buffer: Vec::new(), line: 0, is_inside: false }
+        Self::after(reader, 0)
+    }
+
+    /// Of a file that has so many lines before what the reader yields.
+    pub(super) const fn after(reader: R, lines: u64) -> Self {
+        Self { reader, buffer: Vec::new(), line: lines, is_inside: false }
     }
 
     pub(super) fn next_piece(&mut self) -> io::Result<Option<Piece<'_>>> {
@@ -54,7 +59,8 @@ impl<R: BufRead> Pieces<R> {
     }
 }
 
-const LIMIT: usize = 256 * 1024;
+/// What is longer is no line.
+pub(super) const LIMIT: usize = 256 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -75,8 +75,10 @@ struct Waiting {
 
 /// For those who write lines.
 impl Queue {
-    pub(super) fn new(head: Receipt) -> Self {
-        Self { waiting: Mutex::default(), wake: Condvar::new(), windows: Mutex::default(), health: Health::new(head) }
+    /// For a book with this head, in which so many lines await their closing.
+    pub(super) fn new(head: Receipt, open: usize) -> Self {
+        let waiting = Mutex::new(Waiting { open, ..Waiting::default() });
+        Self { waiting, wake: Condvar::new(), windows: Mutex::default(), health: Health::new(head) }
     }
 
     pub(super) fn open_line(&self, opening: Opening) -> Result<(), LedgerError> {

@@ -1,27 +1,39 @@
-//! The syncer: a thread that waits for the disk, so that the writer does not. One sync at a time.
+//! The syncer: a thread that waits for the disk, so that the writer does not. One sync at a time, and the checkpoints.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
+use super::checkpoint;
+use super::past::Past;
 use super::queue::Queue;
 
 /// Makes the file durable when asked, and answers through the queue.
 pub(super) struct Syncer {
     /// Taken at the end, so that the thread ends.
-    asks: Option<mpsc::SyncSender<u64>>,
+    asks: Option<mpsc::SyncSender<Ask>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Up to which length, and the checkpoint to be written when that is durable, with its path.
+type Ask = (u64, Option<(PathBuf, Past)>);
 
 impl Syncer {
     pub(super) fn start(
         queue: Arc<Queue>,
         mut sync: impl FnMut() -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
-        let (asks, asked) = mpsc::sync_channel(1);
+        let (asks, asked) = mpsc::sync_channel::<Ask>(1);
         let run = move || {
-            for length in asked {
-                queue.synced(length, sync());
+            for (length, checkpoint) in asked {
+                let synced = sync();
+                let checkpoint = checkpoint.filter(|_| synced.is_ok());
+                // Who waits for the sync does not wait for this.
+                queue.synced(length, synced);
+                if let Some((path, past)) = checkpoint {
+                    checkpoint::write_or_tell(&path, &past);
+                }
             }
         };
         let thread = thread::Builder::new().name("ledger-sync".to_owned()).spawn(run)?;
@@ -29,9 +41,9 @@ impl Syncer {
     }
 
     /// Asks for everything up to this length. Not to be called before the answer to the last ask has come.
-    pub(super) fn ask(&self, length: u64) -> io::Result<()> {
+    pub(super) fn ask(&self, length: u64, checkpoint: Option<(PathBuf, Past)>) -> io::Result<()> {
         let asks = self.asks.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
-        asks.try_send(length).map_err(|_| io::Error::other("the ledger's syncer does not answer"))
+        asks.try_send((length, checkpoint)).map_err(|_| io::Error::other("the ledger's syncer does not answer"))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::refusal::{Reason, Refusal, Told};
 use super::verify::{Verified, What, verify};
 use super::{Ended, Entry, Kind, Ledger, LedgerError, Outcome, Settings, SyncMode, Verdict};
 
+mod checkpoint;
 mod disk;
 mod tamper;
 

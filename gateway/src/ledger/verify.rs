@@ -1,15 +1,18 @@
 //! The verifier: reads a ledger from its first byte and tells what was done to it. Pure, streaming, flat in memory.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::io::{self, BufRead};
 
 use box_spec::{BoxId, RunId};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use crate::refusal::Reason;
+
 use super::chain::{Receipt, hash_of, hex, unhex};
 use super::entry::Caller;
 pub use super::finding::{Finding, What};
+use super::past::{Past, Weight};
 use super::pieces::{Piece, Pieces};
 
 /// What a ledger holds.
@@ -23,7 +26,10 @@ pub struct Verified {
     pub findings: Vec<Finding>,
     /// Findings beyond those.
     pub more: u64,
-    pub(super) open: BTreeMap<u64, Caller>,
+    /// Up to the last good line.
+    pub(super) past: Past,
+    /// Lines of the file, good or not, those before the reader included.
+    pub(super) read: u64,
     pub(super) tail: Option<Tail>,
 }
 
@@ -40,8 +46,13 @@ pub(super) struct Tail {
 /// # Errors
 /// When the reader fails; what it yields is never an error.
 pub fn verify(reader: impl BufRead, receipts: &[Receipt]) -> io::Result<Verified> {
-    let mut walk = Walk::new(receipts);
-    let mut pieces = Pieces::new(reader);
+    go_on(reader, Past::NONE, receipts)
+}
+
+/// The same from behind this past, whose lines the reader does not yield again.
+pub(super) fn go_on(reader: impl BufRead, past: Past, receipts: &[Receipt]) -> io::Result<Verified> {
+    let mut pieces = Pieces::after(reader, past.lines);
+    let mut walk = Walk::new(past, receipts);
     while let Some(piece) = pieces.next_piece()? {
         walk.step(&piece);
     }
@@ -60,10 +71,11 @@ struct Walk<'a> {
     receipts: &'a [Receipt],
     met: Vec<Option<[u8; 32]>>,
     at: u64,
+    /// Bytes read, those of the past included.
+    position: u64,
     lines: u64,
-    head: Receipt,
+    past: Past,
     is_intact: bool,
-    open: BTreeMap<u64, Caller>,
     region: Option<Region>,
     findings: Vec<Finding>,
     more: u64,
@@ -79,13 +91,17 @@ struct Region {
 
 /// What the verifier needs of a line.
 #[derive(Deserialize)]
-struct Mark {
+struct Mark<'a> {
     seq: u64,
-    prev: String,
-    kind: String,
+    #[serde(borrow)]
+    prev: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
     #[serde(default)]
     open: bool,
     of: Option<u64>,
+    reason: Option<String>,
+    count: Option<u64>,
     #[serde(rename = "box")]
     box_id: Option<BoxId>,
     run: Option<RunId>,
@@ -99,15 +115,15 @@ struct Facts {
 }
 
 impl<'a> Walk<'a> {
-    fn new(receipts: &'a [Receipt]) -> Self {
+    fn new(past: Past, receipts: &'a [Receipt]) -> Self {
         Self {
             receipts,
             met: vec![None; receipts.len()],
-            at: 0,
+            at: past.lines,
+            position: past.length,
             lines: 0,
-            head: Receipt::NONE,
+            past,
             is_intact: true,
-            open: BTreeMap::new(),
             region: None,
             findings: Vec::new(),
             more: 0,
@@ -116,34 +132,39 @@ impl<'a> Walk<'a> {
 
     fn step(&mut self, piece: &Piece<'_>) {
         self.at = piece.line;
-        let mark = piece.is_whole.then(|| serde_json::from_slice::<Mark>(piece.bytes).ok()).flatten();
+        self.position += piece.bytes.len() as u64 + u64::from(piece.ends_in_line_feed);
+        let mark = piece.is_whole.then(|| serde_json::from_slice::<Mark<'_>>(piece.bytes).ok()).flatten();
         match mark.and_then(|mark| unhex(&mark.prev).map(|prev| (mark, prev))) {
             Some((mark, prev)) => self.line(mark, prev, piece.bytes),
             None => self.not_a_line(piece),
         }
     }
 
-    fn line(&mut self, mark: Mark, prev: [u8; 32], bytes: &[u8]) {
+    fn line(&mut self, mark: Mark<'_>, prev: [u8; 32], bytes: &[u8]) {
         self.end_region(&mark);
         self.link(mark.seq, prev);
         self.lines += 1;
-        self.head = Receipt { sequence: mark.seq, hash: hash_of(bytes) };
+        let head = Receipt { sequence: mark.seq, hash: hash_of(bytes) };
         for (receipt, met) in self.receipts.iter().zip(&mut self.met) {
             if receipt.sequence == mark.seq {
-                *met = Some(self.head.hash);
+                *met = Some(head.hash);
             }
         }
-        if mark.open && self.open.len() < OPEN_LINES {
-            self.open.insert(mark.seq, Caller { box_id: mark.box_id, run_id: mark.run });
+        (self.past.head, self.past.length, self.past.lines) = (head, self.position, self.at);
+        let weight = Weight::of(&mark.kind, mark.reason.as_deref().and_then(Reason::of_code), mark.count);
+        let caller = Caller { box_id: mark.box_id, run_id: mark.run };
+        self.past.tallies.add(&caller, weight);
+        if mark.open && self.past.open.len() < OPEN_LINES {
+            self.past.open.insert(mark.seq, caller);
         }
         if let Some(of) = mark.of {
-            self.open.remove(&of);
+            self.past.open.remove(&of);
         }
     }
 
     /// Compares the line with what the one before it calls for.
     fn link(&mut self, sequence: u64, prev: [u8; 32]) {
-        let before = self.head;
+        let before = self.past.head;
         let next = before.sequence.saturating_add(1);
         if sequence < next {
             self.broken(sequence, What::OutOfOrder { after: before.sequence });
@@ -170,7 +191,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A good line follows: does it vouch for what stands before it?
-    fn end_region(&mut self, mark: &Mark) {
+    fn end_region(&mut self, mark: &Mark<'_>) {
         let Some(region) = self.region.take() else {
             return;
         };
@@ -202,15 +223,15 @@ impl<'a> Walk<'a> {
             self.find(Finding { line, sequence: None, what: What::TornTail { bytes: tail.length } });
             tail
         });
-        let unclosed: Vec<_> = self.open.keys().copied().collect();
+        let unclosed: Vec<_> = self.past.open.keys().copied().collect();
         for sequence in unclosed {
             self.find(Finding { line: 0, sequence: Some(sequence), what: What::NeverClosed });
         }
         for at in 0..self.receipts.len() {
             self.weigh(self.receipts[at], self.met[at]);
         }
-        let Self { lines, head, findings, more, open, .. } = self;
-        Verified { lines, head, findings, more, open, tail }
+        let Self { lines, past, findings, more, at, .. } = self;
+        Verified { lines, head: past.head, findings, more, past, read: at, tail }
     }
 
     fn weigh(&mut self, receipt: Receipt, met: Option<[u8; 32]>) {
@@ -219,7 +240,7 @@ impl<'a> Walk<'a> {
             None if receipt == Receipt::NONE => return,
             Some(_) if self.is_intact => What::Recomputed,
             Some(_) => What::NotVouched,
-            None if receipt.sequence > self.head.sequence => What::CutTail { last: self.head.sequence },
+            None if receipt.sequence > self.past.head.sequence => What::CutTail { last: self.past.head.sequence },
             None => What::Missing,
         };
         self.find(Finding { line: 0, sequence: Some(receipt.sequence), what });

@@ -1,8 +1,16 @@
 //! Words: a JSON object written key by key, so that a line is one buffer and cannot fail to be made.
 
+use super::entry::Caller;
+use super::past::Weight;
+
 /// The rest of a line after `seq` and `prev`: everything up to and with the closing brace.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Body(Vec<u8>);
+pub(super) struct Body {
+    bytes: Vec<u8>,
+    weight: Weight,
+    /// Whose run that is, unless who hands the line in says so.
+    caller: Option<Caller>,
+}
 
 /// An object under way. The opening brace is the reader's to add: for a line it stands before `seq`.
 pub(super) struct Words(Vec<u8>);
@@ -59,13 +67,13 @@ impl Words {
 
     pub(super) fn finish(mut self) -> Body {
         self.0.push(b'}');
-        Body(harmless(self.0))
+        Body { bytes: harmless(self.0), weight: Weight::None, caller: None }
     }
 
     /// The same as a value of its own, with its opening brace.
     pub(super) fn into_object(self) -> String {
         let body = self.finish();
-        format!("{{{}", String::from_utf8_lossy(&body.0))
+        format!("{{{}", String::from_utf8_lossy(&body.bytes))
     }
 
     fn key(&mut self, key: &str) {
@@ -79,7 +87,26 @@ impl Words {
 
 impl Body {
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
+    }
+
+    /// The same, with what it adds to the counts of its run.
+    pub(super) fn weighing(self, weight: Weight) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// The same for a line that somebody has to be named with.
+    pub(super) fn of(self, caller: &Caller) -> Self {
+        let caller = (self.weight != Weight::None).then(|| caller.clone());
+        Self { caller, ..self }
+    }
+
+    pub(super) const fn weight(&self) -> Weight {
+        self.weight
+    }
+
+    pub(super) const fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
     }
 }
 

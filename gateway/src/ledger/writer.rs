@@ -1,6 +1,6 @@
 //! The writer: one thread that owns the file, takes what is queued, writes it in one go and says so.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,12 +9,14 @@ use tokio::sync::oneshot;
 
 use super::book::Book;
 use super::chain::Receipt;
-use super::entry::{Caller, Entry};
+use super::checkpoint::{self, Keeper};
+use super::entry::Entry;
 use super::fault::{BookFault, LedgerError};
 use super::health::Health;
 use super::kind::Kind;
 use super::line::{Line, unknown_body};
 use super::paper::Paper;
+use super::past::Past;
 use super::queue::{Closing, Job, Note, Opening, Queue};
 use super::settings::SyncMode;
 use super::syncer::Syncer;
@@ -33,8 +35,10 @@ pub(super) struct Writer<P> {
     syncer: Syncer,
     /// What the sync under way will make durable.
     syncing: Option<Undurable>,
-    /// Lines that await their closing.
-    open: BTreeMap<u64, Caller>,
+    /// What the file holds, gathered as it is written.
+    past: Past,
+    /// None in a test that needs no checkpoints.
+    keeper: Option<Keeper>,
     sync_at: Option<Instant>,
     retry_at: Option<Instant>,
     stop_by: Option<Instant>,
@@ -47,7 +51,14 @@ struct Undurable {
 }
 
 impl<P: Paper> Writer<P> {
-    pub(super) fn new(queue: Arc<Queue>, mut book: Book<P>, sync: SyncMode, patience: Duration) -> io::Result<Self> {
+    /// `past` is what the book holds.
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        mut book: Book<P>,
+        past: Past,
+        sync: SyncMode,
+        patience: Duration,
+    ) -> io::Result<Self> {
         let syncer = Syncer::start(Arc::clone(&queue), book.paper().syncing()?)?;
         Ok(Self {
             queue,
@@ -58,7 +69,8 @@ impl<P: Paper> Writer<P> {
             undurable: Undurable::default(),
             syncer,
             syncing: None,
-            open: BTreeMap::new(),
+            past,
+            keeper: None,
             sync_at: None,
             retry_at: None,
             stop_by: None,
@@ -66,9 +78,14 @@ impl<P: Paper> Writer<P> {
     }
 
     /// Lines to begin with: what the start found and put right.
-    pub(super) fn begin_with(&mut self, bodies: impl IntoIterator<Item = Body>) {
-        self.held.extend(bodies.into_iter().map(Job::Aside));
+    pub(super) fn begin_with(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        self.held.extend(jobs);
         self.retry_at = Some(Instant::now());
+    }
+
+    /// Writes checkpoints from now on.
+    pub(super) fn keep_with(&mut self, keeper: Keeper) {
+        self.keeper = Some(keeper);
     }
 
     /// Until the queue is stopped. Whether nothing was left unwritten.
@@ -117,6 +134,8 @@ impl<P: Paper> Writer<P> {
         }
         let reached = self.book.head().sequence;
         let mut left = Vec::new();
+        self.past.lines += committed.lines as u64;
+        (self.past.length, self.past.head) = (self.book.length(), self.book.head());
         for (job, receipt) in batch.into_iter().zip(receipts) {
             if receipt.sequence <= reached && left.is_empty() {
                 self.settle(job, receipt);
@@ -143,27 +162,42 @@ impl<P: Paper> Writer<P> {
     /// The job's line is in the file.
     fn settle(&mut self, job: Job, receipt: Receipt) {
         match job {
-            Job::Open(opening) => match self.sync {
-                SyncMode::Batch => self.grant(receipt.sequence, opening),
-                SyncMode::Always => self.undurable.openings.push((receipt.sequence, opening)),
-            },
+            Job::Open(opening) => {
+                self.past.tallies.add(&opening.caller, opening.body.weight());
+                self.past.open.insert(receipt.sequence, opening.caller.clone());
+                match self.sync {
+                    SyncMode::Batch => self.grant(receipt.sequence, opening),
+                    SyncMode::Always => self.undurable.openings.push((receipt.sequence, opening)),
+                }
+            }
             Job::Close(closing) => {
-                self.open.remove(&closing.of);
+                if let Some(caller) = self.past.open.remove(&closing.of) {
+                    self.past.tallies.add(&caller, closing.body.weight());
+                }
                 self.queue.line_ended();
             }
             Job::Note(note) => {
                 self.queue.note_written();
+                self.weigh(note.body.as_ref());
                 self.undurable.notes.push((note.reply, receipt));
             }
-            Job::Aside(_) => self.queue.aside_written(),
+            Job::Aside(body) => {
+                self.weigh(Some(&body));
+                self.queue.aside_written();
+            }
             Job::Synced(length, result) => self.sync_ended(length, result),
         }
     }
 
+    fn weigh(&mut self, body: Option<&Body>) {
+        if let Some((body, caller)) = body.and_then(|body| Some((body, body.caller()?))) {
+            self.past.tallies.add(caller, body.weight());
+        }
+    }
+
     /// Hands out the line. If nobody waits for it any more, dropping it closes it.
-    fn grant(&mut self, sequence: u64, opening: Opening) {
+    fn grant(&self, sequence: u64, opening: Opening) {
         let Opening { body: _, caller, asked, reply } = opening;
-        self.open.insert(sequence, caller.clone());
         let line = Line::new(sequence, caller, asked, Arc::clone(&self.queue));
         drop(reply.send(Ok(line)));
     }
@@ -221,7 +255,10 @@ impl<P: Paper> Writer<P> {
         }
         let length = self.book.length();
         self.syncing = Some(std::mem::take(&mut self.undurable));
-        if let Err(error) = self.syncer.ask(length) {
+        // What is held comes first: it may vouch for a torn line that the file ends in.
+        let keeper = self.keeper.as_mut().filter(|_| self.held.is_empty());
+        let checkpoint = keeper.and_then(|keeper| keeper.due(&self.past));
+        if let Err(error) = self.syncer.ask(length, checkpoint) {
             self.sync_ended(length, Err(error));
         }
     }
@@ -241,7 +278,7 @@ impl<P: Paper> Writer<P> {
     }
 
     /// What was written is durable.
-    fn release(&mut self, waited: Undurable) {
+    fn release(&self, waited: Undurable) {
         let Undurable { openings, notes } = waited;
         for (sequence, opening) in openings {
             self.grant(sequence, opening);
@@ -261,7 +298,6 @@ impl<P: Paper> Writer<P> {
         let later = std::mem::take(&mut self.undurable.openings);
         for (sequence, opening) in openings.into_iter().chain(later) {
             let body = unknown_body(sequence, &opening.caller, "the line could not be made durable; nothing was sent");
-            self.open.insert(sequence, opening.caller);
             self.held.push_back(Job::Close(Closing { of: sequence, body }));
             drop(opening.reply.send(Err(LedgerError::Down(fault.to_string()))));
         }
@@ -319,9 +355,9 @@ impl<P: Paper> Writer<P> {
 
     /// The last lines, when no more can come.
     fn end(&mut self) -> bool {
-        let closings = std::mem::take(&mut self.open).into_iter();
-        let bodies = closings.map(|(of, caller)| unknown_body(of, &caller, "the gateway stopped before this ended"));
-        let last = bodies.map(Job::Aside).collect();
+        let why = "the gateway stopped before this ended";
+        let closings = self.past.open.iter().map(|(of, caller)| (*of, unknown_body(*of, caller, why)));
+        let last = closings.map(|(of, body)| Job::Close(Closing { of, body })).collect();
         self.write(last);
         let synced = self.book.sync();
         match &synced {
@@ -334,7 +370,11 @@ impl<P: Paper> Writer<P> {
         if !self.held.is_empty() {
             tracing::error!(lines = self.held.len(), "the ledger was closed with lines that could not be written");
         }
-        synced.is_ok() && self.held.is_empty()
+        let is_whole = synced.is_ok() && self.held.is_empty();
+        if let Some(keeper) = self.keeper.as_ref().filter(|_| is_whole) {
+            checkpoint::write_or_tell(keeper.path(), &self.past);
+        }
+        is_whole
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod verify;
 pub(crate) mod kill;
 pub(crate) mod restart;
 pub(crate) mod state;
+pub(crate) mod checkpoint;
 
 use std::path::Path;
 use std::process::Command;

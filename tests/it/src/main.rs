@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         crash::kill::CASES,
         crash::restart::CASES,
         crash::state::CASES,
+        crash::checkpoint::CASES,
         attack::door::CASES,
         attack::claim::CASES,
         attack::flood::CASES,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::ledger::book::Book;
 use crate::ledger::paper::{Paper, Sheet};
+use crate::ledger::past::{Past, Tallies};
 use crate::ledger::queue::Queue;
 use crate::ledger::verify::What;
 use crate::ledger::writer::Writer;
@@ -92,9 +93,9 @@ fn faultable(sync: SyncMode, deadline: Duration) -> Faultable {
     let faults = Arc::new(Mutex::new(Faults::default()));
     let sheet = Sheet::open(&desk.file()).expect("a new file");
     let book = Book::new(Faulty { sheet, faults: Arc::clone(&faults) }, 0, Receipt::NONE, false);
-    let queue = Arc::new(Queue::new(book.head()));
-    let writer = Writer::new(Arc::clone(&queue), book, sync, deadline).expect("a thread");
-    let ledger = Ledger::start(queue, writer, deadline).expect("a thread");
+    let queue = Arc::new(Queue::new(book.head(), 0));
+    let writer = Writer::new(Arc::clone(&queue), book, Past::NONE, sync, deadline).expect("a thread");
+    let ledger = Ledger::start(queue, writer, deadline, Tallies::default()).expect("a thread");
     Faultable { desk, ledger, faults }
 }
 
