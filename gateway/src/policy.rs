@@ -6,6 +6,7 @@ pub mod escapes;
 pub mod providers;
 pub mod durable;
 pub mod carriers;
+mod index;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,6 +20,8 @@ use crate::host::{Host, Target};
 use crate::tls::UpstreamCa;
 use crate::vault::{SecretName, SentAs};
 
+use index::Index;
+
 pub use host_pattern::HostPattern;
 pub use path::{NormalPath, PathFault, PathPrefix};
 pub use providers::{LocalRoute, local_route};
@@ -27,6 +30,7 @@ pub use providers::{LocalRoute, local_route};
 #[derive(Debug, Default)]
 pub struct Policy {
     grants: Vec<Arc<Grant>>,
+    index: Index,
 }
 
 /// One permission: whom it is for, what it matches, and what is done with what it lets through.
@@ -134,14 +138,15 @@ pub enum Fit {
 impl Policy {
     #[must_use]
     pub fn new(grants: Vec<Grant>) -> Self {
-        Self { grants: grants.into_iter().map(Arc::new).collect() }
+        let index = Index::new(grants.iter().map(Grant::matching));
+        Self { grants: grants.into_iter().map(Arc::new).collect(), index }
     }
 
     /// The first grant that matches, else what came closest.
     #[must_use]
     pub fn find<'a>(&'a self, ask: &Ask<'_>) -> Found<'a> {
         let mut nearest: Option<(Missed, &Arc<Grant>)> = None;
-        for grant in &self.grants {
+        for grant in self.concerning(ask.box_id, ask.target.host()) {
             match grant.fit(ask) {
                 Fit::Whole => return Found::Grant(grant),
                 Fit::Missed(missed) if nearest.is_none_or(|(before, _)| missed > before) => {
@@ -164,9 +169,13 @@ impl Policy {
     pub fn opens_port(&self, box_id: &BoxId, target: &Target, scheme: Scheme) -> bool {
         target.port() == scheme.default_port()
             || self
-                .grants
-                .iter()
+                .concerning(box_id, target.host())
                 .any(|grant| grant.is_for(box_id, target.host()) && grant.matching.opens(target.port(), scheme))
+    }
+
+    /// The grants that name this host for this box, in their order.
+    fn concerning(&self, box_id: &BoxId, host: &Host) -> impl Iterator<Item = &Arc<Grant>> {
+        self.index.of(box_id, host).into_iter().filter_map(|at| self.grants.get(at as usize))
     }
 
     /// The grants in their order.

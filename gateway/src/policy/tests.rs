@@ -6,7 +6,7 @@ use box_spec::BoxId;
 use http::Method;
 
 use super::{
-    Ask, Boxes, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPrefix, Policy, Scheme,
+    Ask, Boxes, Fit, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPrefix, Policy, Scheme,
 };
 use crate::host::Target;
 use crate::vault::SecretName;
@@ -30,6 +30,14 @@ fn prefixes(paths: &[&str]) -> Option<Vec<PathPrefix>> {
 
 /// Answers `METHOD scheme://host:port/path`, or with ` upgrade` behind it, for a box: the grant's name, `grant?missed`, or `no`.
 fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
+    asked(box_id, said, |ask| match policy.find(ask) {
+        Found::Grant(grant) => grant.name.to_string(),
+        Found::NearMiss { grant, missed } => format!("{}?{}", grant.name, missed.as_str()),
+        Found::Nothing => "no".to_owned(),
+    })
+}
+
+fn asked(box_id: &str, said: &str, told: impl FnOnce(&Ask<'_>) -> String) -> String {
     let (said, upgrades) = said.strip_suffix(" upgrade").map_or((said, false), |said| (said, true));
     let (method, url) = said.split_once(' ').expect("method and url");
     let (scheme, rest) = url.split_once("://").expect("a scheme");
@@ -39,11 +47,7 @@ fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
     let box_id: BoxId = box_id.parse().expect("a box id");
     let method: Method = method.parse().expect("a method");
     let path = NormalPath::parse(path).expect("a path");
-    match policy.find(&Ask { box_id: &box_id, target: &target, scheme, method: &method, path: &path, upgrades }) {
-        Found::Grant(grant) => grant.name.to_string(),
-        Found::NearMiss { grant, missed } => format!("{}?{}", grant.name, missed.as_str()),
-        Found::Nothing => "no".to_owned(),
-    }
+    told(&Ask { box_id: &box_id, target: &target, scheme, method: &method, path: &path, upgrades })
 }
 
 #[test]
@@ -177,4 +181,60 @@ fn an_address_is_dialled_unscreened_only_where_its_grant_names_it() {
     dialled.unsafe_dial = Some("127.0.0.1:9".parse().expect("an address"));
     let name = Target::from_authority("api.ok.test:443", None).expect("a target");
     assert_eq!(dialled.dial_instead(&name), dialled.unsafe_dial);
+}
+
+/// Grants of every form, many times over, asked about hosts of every form: the index leaves out none and adds none.
+#[test]
+fn what_is_looked_up_is_what_each_grant_says_by_itself() {
+    let patterns = ["*", "a.test", "*.a.test", "*.test", "b.a.test", "10.0.0.1", "*.b.a.test", "::1", "x.org"];
+    let boxes = [Boxes::All, only(&["one"]), only(&["two"]), only(&["one", "two"])];
+    let mut seed = 7_usize;
+    let mut next = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let mut met = [0_usize; 3];
+    for _ in 0..300 {
+        let grants = (0..next(12)).map(|at| {
+            let hosts: Vec<_> = (0..=next(2)).map(|_| patterns[next(patterns.len())]).collect();
+            let boxes = match &boxes[next(boxes.len())] {
+                Boxes::All => Boxes::All,
+                Boxes::Only(ids) => Boxes::Only(ids.clone()),
+            };
+            let methods = [None, Some(vec![Method::POST])][next(2)].clone();
+            let ports = [None, Some([444].into())][next(2)].clone();
+            let paths = prefixes(["/v1", "/"].get(next(2)..).unwrap_or_default());
+            grant(&format!("g{at}"), Matching { boxes, methods, ports, paths, ..any(&hosts) })
+        });
+        let policy = Policy::new(grants.collect::<Vec<_>>());
+        for host in ["a.test", "b.a.test", "c.b.a.test", "aa.test", "test", "x.org", "y.x.org", "10.0.0.1", "[::1]"] {
+            for (box_id, said) in [("one", "GET"), ("two", "POST"), ("three", "GET")]
+                .into_iter()
+                .flat_map(|(id, method)| ["", ":444"].map(|port| (id, format!("{method} https://{host}{port}/v1/x"))))
+            {
+                let looked_up = answer(&policy, box_id, &said);
+                let one_by_one = linear(&policy, box_id, &said);
+                assert_eq!(looked_up, one_by_one, "{box_id} {said}: {:?}", policy.grants());
+                met[usize::from(looked_up != "no") + usize::from(looked_up.contains('?'))] += 1;
+            }
+        }
+    }
+    assert!(met.iter().all(|count| *count > 500), "{met:?}");
+}
+
+/// The answer as the grants give it, asked one after the other.
+fn linear(policy: &Policy, box_id: &str, said: &str) -> String {
+    asked(box_id, said, |ask| {
+        let mut nearest = None;
+        for (grant, fit) in policy.fits(ask) {
+            match fit {
+                Fit::Whole => return grant.name.to_string(),
+                Fit::Missed(missed) if nearest.as_ref().is_none_or(|(before, _)| missed > *before) => {
+                    nearest = Some((missed, format!("{}?{}", grant.name, missed.as_str())));
+                }
+                Fit::Missed(_) | Fit::OtherHost | Fit::OtherBox => {}
+            }
+        }
+        nearest.map_or_else(|| "no".to_owned(), |(_, told)| told)
+    })
 }
