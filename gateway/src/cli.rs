@@ -3,6 +3,7 @@
 pub mod serve;
 pub mod check;
 pub mod explain;
+pub mod presets;
 pub mod ask;
 pub mod status;
 pub mod ready;

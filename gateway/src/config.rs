@@ -10,6 +10,7 @@ pub mod duration;
 mod convert;
 mod doors;
 mod sending;
+pub mod presets;
 mod secrets;
 mod grants;
 mod exposures;

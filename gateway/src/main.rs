@@ -26,6 +26,11 @@ enum Command {
     Check(Of),
     /// Say what would be said to a request of a box, why, and what would allow it; 77 where it is refused
     Explain(cli::explain::Arguments),
+    /// List the presets that a grant can name, or show what one means
+    Presets {
+        #[command(subcommand)]
+        command: PresetsCommand,
+    },
     /// Show what a running gateway has, holds and misses
     Status {
         #[command(flatten)]
@@ -83,6 +88,20 @@ enum RunsCommand {
 }
 
 #[derive(Subcommand)]
+enum PresetsCommand {
+    /// List the presets, one a line
+    List,
+    /// Print the grants that a preset stands for, as TOML
+    Show {
+        #[arg(value_name = "PRESET")]
+        name: String,
+        /// A [[secret]] of yours, where the preset takes one
+        #[arg(long, value_name = "NAME")]
+        secret: Option<String>,
+    },
+}
+
+#[derive(Subcommand)]
 enum CredentialCommand {
     /// List the credentials: name, provider, kind, end, source, state; no value
     List(Of),
@@ -120,6 +139,16 @@ fn main() -> ExitCode {
             },
             Err(fault) => failed(&fault, Exit::Usage),
         },
+        Command::Presets { command: PresetsCommand::List } => said(Ok((true, cli::presets::list()))),
+        Command::Presets { command: PresetsCommand::Show { name, secret } } => {
+            match cli::presets::show(&name, secret.as_deref()) {
+                Some(text) => said(Ok((true, text))),
+                None => {
+                    complain(&format!("no preset is called {name:?}; `gateway presets list` shows which there are"));
+                    Exit::Usage
+                }
+            }
+        }
         Command::Status { house: Of { config }, json } => {
             with_socket(&config, |socket| said(cli::status::run(socket, json).map(|text| (true, text))))
         }

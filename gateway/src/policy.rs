@@ -2,6 +2,8 @@
 
 pub mod host_pattern;
 pub mod path;
+pub mod path_pattern;
+mod segments;
 pub mod escapes;
 pub mod providers;
 pub mod durable;
@@ -24,6 +26,7 @@ use index::Index;
 
 pub use host_pattern::HostPattern;
 pub use path::{NormalPath, PathFault, PathPrefix};
+pub use path_pattern::PathPattern;
 pub use providers::{LocalRoute, local_route};
 
 /// Everything that any box is allowed. Empty allows nothing.
@@ -37,6 +40,8 @@ pub struct Policy {
 #[derive(Debug)]
 pub struct Grant {
     pub name: GrantName,
+    /// Which grant of its preset it is, where that is several; they share one name.
+    pub part: Option<Arc<str>>,
     /// Put in the place of what the box sent; `None` injects nothing.
     pub secret: Option<SecretName>,
     /// Whose credential the secret is, and with that whose stand-in it takes the place of.
@@ -73,7 +78,7 @@ pub struct Matching {
     /// models answer by WebSocket.
     pub sockets: Vec<String>,
     /// `None`: any.
-    pub paths: Option<Vec<PathPrefix>>,
+    pub paths: Option<Vec<PathPattern>>,
     /// Whether `http://` is allowed too.
     pub plain: bool,
 }
@@ -191,6 +196,7 @@ impl Grant {
     pub const fn new(name: GrantName, matching: Matching) -> Self {
         Self {
             name,
+            part: None,
             secret: None,
             serves: None,
             unsafe_dial: None,
@@ -210,6 +216,12 @@ impl Grant {
             }
             Host::Address(_) | Host::Name(_) => None,
         })
+    }
+
+    /// Whether it was written as it is, or is all of its preset.
+    #[must_use]
+    pub const fn is_of_its_own(&self) -> bool {
+        self.part.is_none()
     }
 
     /// How its secret is sent, where that is no provider's.
@@ -259,7 +271,7 @@ impl Grant {
         if !self.matching.opens(target.port(), scheme) || (scheme == Scheme::Http && self.secret.is_some()) {
             return Fit::Missed(Missed::Port);
         }
-        if self.matching.paths.as_ref().is_some_and(|prefixes| !prefixes.iter().any(|prefix| path.has_prefix(prefix))) {
+        if self.matching.paths.as_ref().is_some_and(|patterns| !patterns.iter().any(|pattern| pattern.covers(path))) {
             return Fit::Missed(Missed::Path);
         }
         let is_handshake =

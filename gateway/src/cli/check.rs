@@ -1,5 +1,6 @@
 //! `gateway check`: reads the configuration with the loader of `gateway serve`, and says everything that is wrong with it.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -37,7 +38,9 @@ fn summary(config: &Config) -> String {
     let counted = |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
     let boxes = counted(config.boxes.len(), "box", "boxes");
     let secrets = counted(config.secrets.len(), "secret", "secrets");
-    let grants = counted(config.policy.grants().len(), "grant", "grants");
+    // A preset may be several grants of one name, and was written as one.
+    let names: BTreeSet<&str> = config.policy.grants().iter().map(|grant| grant.name.as_str()).collect();
+    let grants = counted(names.len(), "grant", "grants");
     format!("{boxes}, {secrets}, {grants}")
 }
 

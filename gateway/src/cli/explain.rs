@@ -127,7 +127,8 @@ impl Asked {
         let ask = self.ask(&path);
         out.line(format_args!("the grants, in their order; the first that matches decides:"));
         for (grant, fit) in policy.fits(&ask) {
-            out.line(format_args!("  {:<20} {}", grant.name.as_str(), Why { grant, fit }));
+            let part = grant.part.as_ref().map(|part| format!(" ({part})")).unwrap_or_default();
+            out.line(format_args!("  {:<20} {}", format!("{}{part}", grant.name), Why { grant, fit }));
         }
         if policy.grants().is_empty() {
             out.line(format_args!("  there is none"));
@@ -142,7 +143,9 @@ impl Asked {
         let Some(path) = self.path() else { return };
         let ask = self.ask(&path);
         let near = |(grant, fit)| if let Fit::Missed(missed) = fit { Some((grant, missed)) } else { None };
-        if let Some((grant, missed)) = policy.fits(&ask).filter_map(near).max_by_key(|(_, missed)| *missed) {
+        // A part of a preset takes no other keys: whoever wants more writes a grant beside it.
+        let widened = policy.fits(&ask).filter(|(grant, _)| grant.is_of_its_own()).filter_map(near);
+        if let Some((grant, missed)) = widened.max_by_key(|(_, missed)| *missed) {
             out.line(format_args!("to allow it by grant {:?}, give that:", grant.name.as_str()));
             match missed {
                 Missed::Port if self.scheme == Scheme::Http && grant.secret.is_some() => {
@@ -173,7 +176,7 @@ impl Asked {
     }
 
     fn paths(&self, grant: &Grant, path: &NormalPath, out: &mut Told) {
-        let had = grant.matching().paths.iter().flatten().map(crate::policy::PathPrefix::as_str);
+        let had = grant.matching().paths.iter().flatten().map(crate::policy::PathPattern::as_str);
         let all: Vec<String> = had.chain([path.raw()]).map(quoted).collect();
         out.line(format_args!("    paths = [{}]", all.join(", ")));
     }
@@ -258,7 +261,8 @@ impl fmt::Display for Why<'_> {
                 None => write!(f, "has this host, but not this port and scheme: those of https{}", plain(self.grant)),
             },
             Fit::Missed(Missed::Path) => {
-                let paths: Vec<&str> = matching.paths.iter().flatten().map(crate::policy::PathPrefix::as_str).collect();
+                let paths: Vec<&str> =
+                    matching.paths.iter().flatten().map(crate::policy::PathPattern::as_str).collect();
                 write!(f, "has this host, but not this path: {}", paths.join(", "))
             }
             Fit::Missed(Missed::Method) => {

@@ -1,5 +1,6 @@
 //! Faults of a configuration: collected as they are found, told all at once in the order of the file.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,9 @@ impl Faults {
 
     pub(super) fn placed(mut self, file: &Path, text: &str) -> ConfigFaults {
         self.found.sort_by_key(|(span, _)| span.start);
+        // One line that became several grants has its fault in each of them.
+        let mut told = BTreeSet::new();
+        self.found.retain(|(span, message)| told.insert((span.start, message.clone())));
         let place = |(span, message): (Span, String)| {
             let before = text.get(..span.start).unwrap_or(text);
             let line_start = before.rfind('\n').map_or(0, |at| at + 1);

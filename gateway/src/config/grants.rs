@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use box_spec::Provider;
 use http::Method;
 
-use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, Serves, providers};
+use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPattern, Serves, providers};
 use crate::tls::UpstreamCa;
 use crate::vault::SecretName;
 
-use super::convert::{Known, plain_name, served, unique};
+use super::convert::{Known, plain_name, unique};
 use super::faults::Faults;
+use super::presets::{self, Preset};
 use super::raw::{RawGrant, RawMatch, RawSending, Texts};
 use super::reader::At;
 use super::sending;
@@ -20,55 +22,69 @@ use super::sending;
 pub(super) fn convert(raw: Vec<RawGrant>, base: &Path, known: &Known, faults: &mut Faults) -> Vec<Grant> {
     let mut names = BTreeSet::new();
     let mut grants = Vec::new();
-    for grant in raw {
-        grants.extend(convert_one(grant, &mut names, base, known, faults));
+    for mut grant in raw {
+        let name = grant.name.take().and_then(|name| plain_name(name, faults));
+        let name = name.and_then(|name| unique(&mut names, name, "grant", faults));
+        // Without a name there is no grant, but its other faults are told all the same.
+        let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
+        let (parts, preset) = presets::expand(grant, faults);
+        for part in parts {
+            let converted = convert_one(part, &grant_name, preset.as_ref(), base, known, faults);
+            grants.extend(name.as_ref().map(|_| converted));
+        }
     }
     grants
 }
 
 fn convert_one(
     raw: RawGrant,
-    names: &mut BTreeSet<String>,
+    name: &GrantName,
+    preset: Option<&At<&Preset>>,
     base: &Path,
     known: &Known,
     faults: &mut Faults,
-) -> Option<Grant> {
+) -> Grant {
     let RawGrant {
-        name,
-        preset,
+        name: part,
+        preset: _,
         secret,
         sending,
         matches,
         websocket,
+        websocket_paths,
         upstream_ca,
         unsafe_dial,
         unsafe_keep_credentials,
         unsafe_secret_hosts,
     } = raw;
-    let name = name.and_then(|name| plain_name(name, faults)).and_then(|name| unique(names, name, "grant", faults));
-    let preset =
-        preset.and_then(|preset| served(&preset, faults).map(|provider| At { value: provider, span: preset.span }));
     let secret = secret.and_then(|secret| known_secret(secret, known, faults));
-    let secret = sent_otherwise(secret, sending, faults);
-    let hosts = convert_hosts(matches.hosts.as_ref(), preset.as_ref(), faults);
+    let secret = match (preset, secret) {
+        (Some(preset), Some(secret)) if is_strangers(&secret.value, preset.value) => {
+            let (name, of) = (preset.value.name, &secret.value.name);
+            let said = format!("the preset {name} takes a token of its service, and \"{of}\" is a model provider's");
+            faults.add(preset.span.clone(), said);
+            None
+        }
+        (_, secret) => sent_otherwise(secret, sending, faults),
+    };
+    let hosts = convert_hosts(matches.hosts.clone(), faults);
     let (keep, secret_hosts) = (&unsafe_keep_credentials, &unsafe_secret_hosts);
-    Rules { preset: &preset, secret: &secret, plain: &matches.plain, keep, secret_hosts }.check(&hosts, faults);
-    // Without a name there is no grant, but its other faults are told all the same.
-    let grant_name = GrantName::new(name.as_ref().map_or("", |name| &name.value));
-    let mut grant = Grant::new(grant_name, matching(matches, &hosts, preset.as_ref(), known, faults));
+    Rules { preset, secret: &secret, plain: &matches.plain, keep, secret_hosts }.check(&hosts, faults);
+    let mut grant = Grant::new(name.clone(), matching(matches, &hosts, websocket_paths, known, faults));
+    grant.part = part.map(|part| Arc::from(part.value));
     grant.websocket = convert_websocket(websocket.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.serves.clone());
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, "unsafe_dial", faults));
     grant.upstream_ca = upstream_ca.and_then(|file| roots(&file, base, faults));
     grant.keeps_credentials = unsafe_keep_credentials.is_some_and(|keep| keep.value);
-    name.map(|_| grant)
+    grant
 }
 
 fn matching(
     raw: RawMatch,
     patterns: &[At<HostPattern>],
-    preset: Option<&At<Provider>>,
+    sockets: Texts,
     known: &Known,
     faults: &mut Faults,
 ) -> Matching {
@@ -78,9 +94,9 @@ fn matching(
         boxes: convert_boxes(boxes, known, faults),
         hosts: patterns.iter().map(|pattern| pattern.value.clone()).collect(),
         ports: ports.map(|ports| convert_ports(ports.value, faults)),
-        sockets: sockets(&methods, &paths, preset),
-        methods: convert_methods(methods, preset, faults),
-        paths: convert_paths(paths, preset, faults),
+        methods: methods.and_then(|methods| convert_methods(methods.value, faults)),
+        paths: paths.map(|paths| convert_paths(paths.value, faults)),
+        sockets: sockets.map(|paths| convert_sockets(paths.value, faults)).unwrap_or_default(),
         plain: plain.is_some_and(|plain| plain.value),
     }
 }
@@ -93,7 +109,7 @@ struct NamedSecret {
 
 /// What may not stand beside what.
 struct Rules<'a> {
-    preset: &'a Option<At<Provider>>,
+    preset: Option<&'a At<&'a Preset>>,
     secret: &'a Option<At<NamedSecret>>,
     plain: &'a Option<At<bool>>,
     keep: &'a Option<At<bool>>,
@@ -122,28 +138,28 @@ impl Rules<'_> {
         match &secret.value.serves {
             None => {}
             Some(Serves::Provider(provider)) => {
-                if let Some(preset) = preset.as_ref().filter(|preset| preset.value != *provider) {
-                    faults.add(
-                        preset.span.clone(),
-                        format!("the preset is {}'s and the secret {provider}'s", preset.value),
-                    );
+                if let Some(preset) = preset.filter(|preset| preset.value.provider != Some(*provider)) {
+                    let whose = preset.value.provider.map_or(preset.value.name, Provider::as_str);
+                    faults.add(preset.span.clone(), format!("the preset is {whose}'s and the secret {provider}'s"));
                 }
                 hosts.iter().for_each(|host| check_secret_host(host, *provider, anywhere, faults));
             }
             Some(Serves::Service(_)) => {
-                if let Some(preset) = preset {
+                if let Some((preset, provider)) = preset.and_then(|preset| Some((preset, preset.value.provider?))) {
                     faults.add(
                         preset.span.clone(),
-                        format!(
-                            "the preset is {0}'s and the secret a service's: give the [[secret]] `provider = \"{0}\"`",
-                            preset.value
-                        ),
+                        format!("the preset is {provider}'s and the secret a service's: give the [[secret]] `provider = \"{provider}\"`"),
                     );
                 }
                 hosts.iter().for_each(|host| check_service_host(host, anywhere, faults));
             }
         }
     }
+}
+
+/// Whether a provider's secret stands beside the preset of a service.
+const fn is_strangers(secret: &NamedSecret, preset: &Preset) -> bool {
+    matches!(secret.serves, Some(Serves::Provider(_))) && preset.provider.is_none()
 }
 
 /// A secret goes to hosts that are spelled out, and to its provider's own unless the operator says otherwise.
@@ -206,24 +222,12 @@ fn sent_otherwise(
     secret
 }
 
-fn convert_hosts(
-    hosts: Option<&At<Vec<At<String>>>>,
-    preset: Option<&At<Provider>>,
-    faults: &mut Faults,
-) -> Vec<At<HostPattern>> {
-    let given = match (hosts, preset) {
-        (Some(hosts), _) => hosts.value.clone(),
-        (None, Some(preset)) => {
-            let own = providers::facts(preset.value).model_hosts.iter();
-            own.map(|host| At { value: (*host).to_owned(), span: preset.span.clone() }).collect()
-        }
-        (None, None) => Vec::new(),
-    };
+fn convert_hosts(hosts: Texts, faults: &mut Faults) -> Vec<At<HostPattern>> {
     let one = |At { value, span }: At<String>| {
         let value = faults.take(&span, HostPattern::parse(&value))?;
         Some(At { value, span })
     };
-    given.into_iter().filter_map(one).collect()
+    hosts.map(|hosts| hosts.value).unwrap_or_default().into_iter().filter_map(one).collect()
 }
 
 fn convert_boxes(boxes: Texts, known: &Known, faults: &mut Faults) -> Boxes {
@@ -251,37 +255,34 @@ fn convert_ports(ports: Vec<At<u64>>, faults: &mut Faults) -> BTreeSet<u16> {
     ports.into_iter().filter_map(one).collect()
 }
 
-fn convert_methods(methods: Texts, preset: Option<&At<Provider>>, faults: &mut Faults) -> Option<Vec<Method>> {
-    let Some(methods) = methods else {
-        let own = providers::facts(preset?.value).model_methods.iter();
-        return Some(own.filter_map(|method| method.parse().ok()).collect());
-    };
-    if methods.value.iter().any(|method| method.value == "*") {
+fn convert_methods(methods: Vec<At<String>>, faults: &mut Faults) -> Option<Vec<Method>> {
+    if methods.iter().any(|method| method.value == "*") {
         return None;
     }
     let one = |method: At<String>| match method.value.to_ascii_uppercase().parse::<Method>() {
         Ok(Method::TRACE | Method::CONNECT) => faults.take(&method.span, Err("TRACE and CONNECT are never granted")),
         parsed => faults.take(&method.span, parsed.map_err(|_| "no HTTP method")),
     };
-    Some(methods.value.into_iter().filter_map(one).collect())
+    Some(methods.into_iter().filter_map(one).collect())
 }
 
-/// Of a preset whose methods are its own. Where the file gives other paths, any of them, each alone, may be a WebSocket's.
-fn sockets(methods: &Texts, paths: &Texts, preset: Option<&At<Provider>>) -> Vec<String> {
-    let own = preset.map_or(&[][..], |preset| providers::facts(preset.value).model_sockets);
-    match paths {
-        _ if methods.is_some() || own.is_empty() => Vec::new(),
-        Some(paths) => paths.value.iter().map(|path| path.value.clone()).collect(),
-        None => own.iter().map(|path| (*path).to_owned()).collect(),
-    }
+fn convert_paths(paths: Vec<At<String>>, faults: &mut Faults) -> Vec<PathPattern> {
+    paths.into_iter().filter_map(|path| faults.take(&path.span, PathPattern::parse(&path.value))).collect()
 }
 
-fn convert_paths(paths: Texts, preset: Option<&At<Provider>>, faults: &mut Faults) -> Option<Vec<PathPrefix>> {
-    let Some(paths) = paths else {
-        let own = providers::facts(preset?.value).model_paths.iter();
-        return Some(own.filter_map(|path| PathPrefix::parse(path).ok()).collect());
+/// Each is one path alone, so that it is no pattern.
+fn convert_sockets(paths: Vec<At<String>>, faults: &mut Faults) -> Vec<String> {
+    let one = |path: At<String>| {
+        let parsed = faults.take(&path.span, PathPattern::parse(&path.value))?;
+        match parsed {
+            PathPattern::Below(_) => Some(path.value),
+            PathPattern::Shape(_) => {
+                faults.add(path.span, "`websocket_paths` are paths, each alone: they hold no `*`");
+                None
+            }
+        }
     };
-    Some(paths.value.into_iter().filter_map(|path| faults.take(&path.span, PathPrefix::parse(&path.value))).collect())
+    paths.into_iter().filter_map(one).collect()
 }
 
 /// Where nothing is said, a WebSocket is let through on the models of a provider that serves them so. A grant with methods of

@@ -78,7 +78,7 @@ pub(super) struct RawSecret {
 }
 
 /// The keys that say how a service's secret is sent.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RawSending {
     pub(super) header: Text,
     pub(super) scheme: Text,
@@ -95,7 +95,7 @@ pub(super) struct RawLogin {
     pub(super) refresh_ca: Text,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RawGrant {
     pub(super) name: Text,
     pub(super) preset: Text,
@@ -103,6 +103,7 @@ pub(super) struct RawGrant {
     pub(super) sending: RawSending,
     pub(super) matches: RawMatch,
     pub(super) websocket: Option<At<bool>>,
+    pub(super) websocket_paths: Texts,
     pub(super) upstream_ca: Text,
     pub(super) unsafe_dial: Text,
     pub(super) unsafe_keep_credentials: Option<At<bool>>,
@@ -110,7 +111,7 @@ pub(super) struct RawGrant {
 }
 
 /// The keys of a grant that say what it is for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RawMatch {
     pub(super) boxes: Texts,
     pub(super) hosts: Texts,
@@ -148,10 +149,22 @@ pub(super) fn read(table: &Spanned<DeTable<'_>>, faults: &mut Faults) -> RawConf
             .into_iter()
             .map(|one| read_secret(one, faults))
             .collect(),
-        grants: root.sections("grant", "[[grant]]", faults).into_iter().map(|one| read_grant(one, faults)).collect(),
+        grants: grants(&mut root, faults),
     };
     root.finish(faults);
     raw
+}
+
+/// Reads a file that holds grants alone.
+pub(super) fn read_grants(table: &Spanned<DeTable<'_>>, faults: &mut Faults) -> Vec<RawGrant> {
+    let mut root = Section::new("the file", table.get_ref(), table.span());
+    let grants = grants(&mut root, faults);
+    root.finish(faults);
+    grants
+}
+
+fn grants(root: &mut Section<'_>, faults: &mut Faults) -> Vec<RawGrant> {
+    root.sections("grant", "[[grant]]", faults).into_iter().map(|one| read_grant(one, faults)).collect()
 }
 
 fn read_operator(mut section: Section<'_>, faults: &mut Faults) -> Text {
@@ -257,6 +270,7 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
         secret: section.text("secret", faults),
         sending: read_sending(&mut section, faults),
         websocket: section.flag("websocket", faults),
+        websocket_paths: section.texts("websocket_paths", faults),
         upstream_ca: section.text("upstream_ca", faults),
         unsafe_dial: section.text("unsafe_dial", faults),
         unsafe_keep_credentials: section.flag("unsafe_keep_credentials", faults),

@@ -1,5 +1,6 @@
 //! A good file read whole, and a folder of bad ones, each with the exact complaint.
 
+mod presets;
 mod services;
 
 use std::fs;

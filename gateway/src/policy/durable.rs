@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use http::Method;
 
 use super::path::NormalPath;
+use super::segments;
 
 /// Whether this is a page or call that gives out keys, tokens or the right to them, in any reading of the path.
 #[must_use]
@@ -69,29 +70,16 @@ impl Glob {
         Self(text.split(separator).map(part).collect())
     }
 
-    /// Only the last `**` is ever taken up again: what a box may write as a path is long.
     fn fits(&self, found: &[&str]) -> bool {
-        let (mut part, mut at) = (0, 0);
-        let mut again: Option<(usize, usize)> = None;
-        while at < found.len() {
-            match self.0.get(part) {
-                Some(Part::Many) => {
-                    part += 1;
-                    again = Some((part, at));
-                }
-                Some(wanted) if wanted.is(found[at]) => (part, at) = (part + 1, at + 1),
-                _ => {
-                    let Some((after, from)) = again else { return false };
-                    again = Some((after, from + 1));
-                    (part, at) = (after, from + 1);
-                }
-            }
-        }
-        self.0[part..].iter().all(|part| matches!(part, Part::Many))
+        segments::fit(&self.0, found)
     }
 }
 
-impl Part {
+impl segments::Part for Part {
+    fn is_many(&self) -> bool {
+        matches!(self, Self::Many)
+    }
+
     fn is(&self, found: &str) -> bool {
         match self {
             Self::Many => true,

@@ -31,6 +31,10 @@ pub enum PathFault {
     TooDeep,
     #[error("a prefix holds dot segments, escapes, `;`, a backslash or an empty segment")]
     OddPrefix,
+    #[error(
+        "a path with `*` holds an empty segment, dot segments, escapes but `%2F`, `;`, a backslash, or `**` beside other letters"
+    )]
+    OddShape,
 }
 
 impl NormalPath {
@@ -82,7 +86,7 @@ impl NormalPath {
         self.every_reading().any(|reading| test(&reading.to_ascii_lowercase()))
     }
 
-    fn every_reading(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn every_reading(&self) -> impl Iterator<Item = &str> {
         self.readings.iter().chain(&self.loose_readings).map(String::as_str)
     }
 

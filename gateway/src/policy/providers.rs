@@ -13,10 +13,7 @@ use super::path::NormalPath;
 pub struct Facts {
     /// Where its models answer.
     pub model_hosts: &'static [&'static str],
-    pub model_methods: &'static [&'static str],
     pub model_paths: &'static [&'static str],
-    /// Of these the ones that also answer by WebSocket, each alone: what lies below them is read by GET, and is the account's.
-    pub model_sockets: &'static [&'static str],
 }
 
 /// A request that the gateway answers or refuses by itself, whatever the grants say.
@@ -57,24 +54,13 @@ impl LocalRoute {
 #[must_use]
 pub const fn facts(provider: Provider) -> Facts {
     match provider {
-        Provider::Anthropic => Facts {
-            model_hosts: &["api.anthropic.com"],
-            model_methods: &["POST"],
-            model_paths: &["/v1/messages"],
-            model_sockets: &[],
-        },
-        Provider::Openai => Facts {
-            model_hosts: &["api.openai.com"],
-            model_methods: &["POST"],
-            model_paths: &["/v1/responses", "/v1/chat/completions"],
-            model_sockets: &["/v1/responses"],
-        },
-        Provider::OpenaiCodex => Facts {
-            model_hosts: &["chatgpt.com"],
-            model_methods: &["POST"],
-            model_paths: &["/backend-api/codex/responses"],
-            model_sockets: &["/backend-api/codex/responses"],
-        },
+        Provider::Anthropic => Facts { model_hosts: &["api.anthropic.com"], model_paths: &["/v1/messages"] },
+        Provider::Openai => {
+            Facts { model_hosts: &["api.openai.com"], model_paths: &["/v1/responses", "/v1/chat/completions"] }
+        }
+        Provider::OpenaiCodex => {
+            Facts { model_hosts: &["chatgpt.com"], model_paths: &["/backend-api/codex/responses"] }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use box_spec::BoxId;
 use http::Method;
 
 use super::{
-    Ask, Boxes, Fit, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPrefix, Policy, Scheme,
+    Ask, Boxes, Fit, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPattern, Policy, Scheme,
 };
 use crate::host::Target;
 use crate::vault::SecretName;
@@ -24,8 +24,8 @@ fn only(ids: &[&str]) -> Boxes {
     Boxes::Only(ids.iter().map(|id| id.parse().expect("a box id")).collect())
 }
 
-fn prefixes(paths: &[&str]) -> Option<Vec<PathPrefix>> {
-    Some(paths.iter().map(|path| PathPrefix::parse(path).expect("a prefix")).collect())
+fn prefixes(paths: &[&str]) -> Option<Vec<PathPattern>> {
+    Some(paths.iter().map(|path| PathPattern::parse(path).expect("a prefix")).collect())
 }
 
 /// Answers `METHOD scheme://host:port/path`, or with ` upgrade` behind it, for a box: the grant's name, `grant?missed`, or `no`.

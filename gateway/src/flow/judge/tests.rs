@@ -10,7 +10,7 @@ use http::{HeaderName, Request};
 use super::{Decision, Pass, decide, model_route, same_host, target};
 use crate::flow::identify::{Caller, Knock, knock};
 use crate::host::Target;
-use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPrefix, Policy, Scheme, Serves};
+use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPattern, Policy, Scheme, Serves};
 use crate::refusal::Reason;
 use crate::runs::{Ask, Exposure, RunKind, Runs};
 use crate::vault::{Form, SecretName, SentAs};
@@ -67,7 +67,7 @@ fn policy() -> Policy {
         ports: None,
         methods,
         sockets: Vec::new(),
-        paths: path.map(|path| vec![PathPrefix::parse(path).expect("a prefix")]),
+        paths: path.map(|path| vec![PathPattern::parse(path).expect("a prefix")]),
         plain: host == "plain.test",
     };
     let post = Some(vec![http::Method::POST]);
