@@ -77,6 +77,31 @@ struct Named {
     run: RunArguments,
 }
 
+/// What a run is told, be it an agent's or a command's.
+#[derive(Args, Debug)]
+pub(crate) struct LaunchArguments {
+    /// pi, claude or codex: also whose credentials a command has. Also BOXGATE_AGENT; without either the agent that the
+    /// house names for this box.
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// The door's socket. Also BOXGATE_DOOR; by default /run/boxgate/door/door.sock.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) door: Option<PathBuf>,
+    /// Where the agent's home and the transcripts are kept. Also BOXGATE_SESSION; by default /session, else ~/.boxgate.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) session: Option<PathBuf>,
+    /// One more variable for the agent or the command, NAME=VALUE. Repeatable. Names that the launch sets are refused.
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Runs although the box has a network of its own: what is sent there is neither judged nor recorded.
+    #[arg(long)]
+    pub(crate) unsafe_open_network: bool,
+    /// Leaves one layer of hardening out: filter, capabilities, scope or limits. The reason is written down by the house,
+    /// which must allow it. Repeatable. Not for a command beside a run that is under way.
+    #[arg(long = "unsafe-without", value_name = "LAYER=REASON")]
+    pub(crate) unsafe_without: Vec<String>,
+}
+
 // Only the long form of help: a prompt such as "-h is broken" must be refused, not answered with help and success.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
@@ -84,9 +109,8 @@ pub(crate) struct RunArguments {
     /// Print help.
     #[arg(long, action = clap::ArgAction::HelpLong)]
     help: Option<bool>,
-    /// pi, claude or codex. Also BOXGATE_AGENT; without either the agent that the house names for this box.
-    #[arg(long)]
-    pub(crate) agent: Option<String>,
+    #[command(flatten)]
+    pub(crate) launch: LaunchArguments,
     /// The agent that boxd's own name stands for.
     #[arg(skip)]
     pub(crate) called_for: Option<Agent>,
@@ -96,22 +120,6 @@ pub(crate) struct RunArguments {
     /// What to print: the agent's own bytes, or the answer alone (the default on a terminal).
     #[arg(long, value_enum)]
     pub(crate) output: Option<Output>,
-    /// The door's socket. Also BOXGATE_DOOR; by default /run/boxgate/door/door.sock.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) door: Option<PathBuf>,
-    /// Where the agent's home and the transcripts are kept. Also BOXGATE_SESSION; by default /session, else ~/.boxgate.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) session: Option<PathBuf>,
-    /// One more variable for the agent, NAME=VALUE. Repeatable. Names that the launch sets are refused.
-    #[arg(long = "env", value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<String>,
-    /// Runs although the box has a network of its own: what the agent sends there is neither judged nor recorded.
-    #[arg(long)]
-    pub(crate) unsafe_open_network: bool,
-    /// Leaves one layer of hardening out: filter, capabilities, scope or limits. The reason is written down by the house,
-    /// which must allow it. Repeatable.
-    #[arg(long = "unsafe-without", value_name = "LAYER=REASON")]
-    pub(crate) unsafe_without: Vec<String>,
     /// The prompt, where it begins with a dash.
     #[arg(long = "prompt", value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt_option: Option<String>,
@@ -127,24 +135,8 @@ pub(crate) struct RunArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct ExecArguments {
-    /// pi, claude or codex: whose credentials a run of its own has. Also BOXGATE_AGENT; else the agent of this box.
-    #[arg(long)]
-    pub(crate) agent: Option<String>,
-    /// The door's socket. Also BOXGATE_DOOR; by default /run/boxgate/door/door.sock.
-    #[arg(long, value_name = "PATH")]
-    pub(crate) door: Option<PathBuf>,
-    /// Where homes are kept. Also BOXGATE_SESSION; by default /session, else ~/.boxgate.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) session: Option<PathBuf>,
-    /// One more variable for the command, NAME=VALUE. Repeatable. Names that the launch sets are refused.
-    #[arg(long = "env", value_name = "NAME=VALUE")]
-    pub(crate) env: Vec<String>,
-    /// Runs although the box has a network of its own: what the command sends there is neither judged nor recorded.
-    #[arg(long)]
-    pub(crate) unsafe_open_network: bool,
-    /// Leaves one layer of hardening out, as for a run. Not beside a run that is under way.
-    #[arg(long = "unsafe-without", value_name = "LAYER=REASON")]
-    pub(crate) unsafe_without: Vec<String>,
+    #[command(flatten)]
+    pub(crate) launch: LaunchArguments,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
@@ -240,7 +232,7 @@ mod tests {
         let read = |line: &str| {
             let cli = Cli::read(line.split(' ').map(Into::into)).ok()?;
             match cli.deed {
-                Deed::Exec(exec) => Some((exec.session, exec.command)),
+                Deed::Exec(exec) => Some((exec.launch.session, exec.command)),
                 Deed::Run(_) | Deed::Doctor(_) | Deed::Version => None,
             }
         };
@@ -286,7 +278,7 @@ mod tests {
             assert_eq!((run.called_for, run.prompt.as_deref()), (agent, Some("hi")), "{line}");
         }
         let (isolate, run) = read("run-pi --isolate --door /d --ro /r hi -- --model x").expect("good");
-        assert!(isolate && run.door.is_some() && run.agent_arguments == ["--model", "x"]);
+        assert!(isolate && run.launch.door.is_some() && run.agent_arguments == ["--model", "x"]);
         assert_eq!(read("run-pi --version").expect("good").1.agent_arguments, ["--version"]);
         assert!(read("run-pi --ro /r hi").is_none(), "an option of the box without a box");
         assert!(read("run-gemini hi").is_none(), "no agent, and no command");

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 pub(crate) use self::doctor::WantedDoctor;
 use self::door::{DoorInputs, pinned};
-use crate::cli::{ExecArguments, Output, RunArguments};
+use crate::cli::{ExecArguments, LaunchArguments, Output, RunArguments};
 use crate::environment::{self, TakenAway, Variables};
 use crate::harden::{LeftOut, LeftOutFault};
 use crate::isolate::Inside;
@@ -135,43 +135,49 @@ pub(crate) fn take_environment() -> BTreeMap<OsString, OsString> {
 
 impl Inputs {
     pub(crate) fn new(arguments: Box<RunArguments>, given: BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
-        let mut given = given;
-        let own = OwnVariables::take(&mut given)?;
-        let agent = agent_of(&arguments)?.or(own.agent);
-        let (variables, taken_away) = environment::scrub(given);
+        let taken = Taken::new(given)?;
+        let agent = agent_of(&arguments)?.or(taken.own.agent);
         if asks_for_version(&arguments) {
             let agent = agent.ok_or(InputFault::VersionOfWhat)?;
-            let agent_path = own.agent_path;
-            return Ok(Self::AgentVersion(WantedVersion { agent, agent_path, variables }));
+            let agent_path = taken.own.agent_path;
+            return Ok(Self::AgentVersion(WantedVersion { agent, agent_path, variables: taken.variables }));
         }
-        let system = system_text(arguments.system.clone().or(own.system))?;
+        let system = system_text(arguments.system.clone().or_else(|| taken.own.system.clone()))?;
         if let Some(agent) = agent {
             agent::check_arguments(agent, &arguments.agent_arguments, system.is_some())?;
         }
-        let output = arguments.output.unwrap_or_else(default_output);
-        let at = DoorInputs::new(arguments.door.clone().or(own.door), own.key_file.as_deref(), own.house.as_ref())?;
-        let session = session_of(arguments.session.clone().or(own.session), &variables)?;
-        let extra = extra_variables(&arguments.env)?;
-        Ok(Self::Run(Box::new(Wanted {
-            agent,
+        let deed = Deed {
             command: None,
             prompt: prompt_of(&arguments)?,
             system,
-            output,
-            door: at.door,
-            over_network: at.network_door.as_ref().map(|door| door.address),
-            network_door: at.network_door,
-            session: absolute(session, "--session")?,
-            workspace: std::env::current_dir().ok(),
-            house: own.house,
-            agent_path: own.agent_path,
-            variables,
-            taken_away,
-            extra,
-            unsafe_open_network: arguments.unsafe_open_network,
-            left_out: LeftOut::read(&arguments.unsafe_without)?,
+            output: arguments.output.unwrap_or_else(default_output),
             agent_arguments: arguments.agent_arguments,
-        })))
+        };
+        Ok(Self::Run(Box::new(Wanted::new(agent, deed, arguments.launch, taken)?)))
+    }
+}
+
+/// What runs: an agent with a prompt, or a command in its place.
+struct Deed {
+    command: Option<Vec<OsString>>,
+    prompt: String,
+    system: Option<String>,
+    output: Output,
+    agent_arguments: Vec<String>,
+}
+
+/// The caller's environment, taken apart.
+struct Taken {
+    own: OwnVariables,
+    variables: Variables,
+    taken_away: TakenAway,
+}
+
+impl Taken {
+    fn new(mut given: BTreeMap<OsString, OsString>) -> Result<Self, InputFault> {
+        let own = OwnVariables::take(&mut given)?;
+        let (variables, taken_away) = environment::scrub(given);
+        Ok(Self { own, variables, taken_away })
     }
 }
 
@@ -181,21 +187,33 @@ impl Wanted {
         arguments: ExecArguments,
         given: BTreeMap<OsString, OsString>,
     ) -> Result<Self, InputFault> {
-        let ExecArguments { agent, door, session, env, unsafe_open_network, unsafe_without, command } = arguments;
-        let mut given = given;
-        let own = OwnVariables::take(&mut given)?;
-        let agent = agent.as_deref().map(str::parse::<Agent>).transpose()?.or(own.agent);
-        let (variables, taken_away) = environment::scrub(given);
+        let ExecArguments { launch, command } = arguments;
+        let taken = Taken::new(given)?;
+        let agent = launch.agent.as_deref().map(str::parse::<Agent>).transpose()?.or(taken.own.agent);
+        let deed = Deed {
+            command: Some(command),
+            prompt: String::new(),
+            system: None,
+            // What the command prints goes to the caller, and not through boxd.
+            output: Output::Native,
+            agent_arguments: Vec::new(),
+        };
+        Self::new(agent, deed, launch, taken)
+    }
+
+    fn new(agent: Option<Agent>, deed: Deed, launch: LaunchArguments, taken: Taken) -> Result<Self, InputFault> {
+        let Deed { command, prompt, system, output, agent_arguments } = deed;
+        let LaunchArguments { agent: _, door, session, env, unsafe_open_network, unsafe_without } = launch;
+        let Taken { own, variables, taken_away } = taken;
         let at = DoorInputs::new(door.or(own.door), own.key_file.as_deref(), own.house.as_ref())?;
         let session = session_of(session.or(own.session), &variables)?;
         Ok(Self {
             agent,
-            command: Some(command),
-            prompt: String::new(),
-            system: None,
-            agent_arguments: Vec::new(),
-            // What the command prints goes to the caller, and not through boxd.
-            output: Output::Native,
+            command,
+            prompt,
+            system,
+            agent_arguments,
+            output,
             door: at.door,
             over_network: at.network_door.as_ref().map(|door| door.address),
             network_door: at.network_door,
@@ -275,7 +293,7 @@ impl OwnVariables {
 
 /// The agent of the command line: boxd's own name, or the option.
 fn agent_of(arguments: &RunArguments) -> Result<Option<Agent>, InputFault> {
-    let asked = arguments.agent.as_deref().map(str::parse::<Agent>).transpose()?;
+    let asked = arguments.launch.agent.as_deref().map(str::parse::<Agent>).transpose()?;
     match (arguments.called_for, asked) {
         (Some(called_for), Some(asked)) if called_for != asked => Err(InputFault::TwoAgents { called_for, asked }),
         (called_for, asked) => Ok(called_for.or(asked)),

@@ -32,7 +32,7 @@ mod sys;
 
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Deed, RunArguments};
+use crate::cli::{Cli, Deed, LaunchArguments};
 use crate::inputs::{Inputs, Wanted, WantedDoctor, WantedVersion};
 use crate::isolate::{Entered, Inside, IsolateOptions};
 
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             Err(fault) => say::usage(&fault),
         },
         Deed::Run(mut arguments) => {
-            let RunArguments { door, session, .. } = &mut *arguments;
+            let LaunchArguments { door, session, .. } = &mut arguments.launch;
             let isolation = cli.isolation.options(door, session, &environment);
             match Inputs::new(arguments, environment) {
                 Ok(Inputs::AgentVersion(wanted)) => agent_version(wanted, isolation),

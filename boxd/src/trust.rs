@@ -2,12 +2,15 @@
 //!
 //! No TLS and no parsing of certificates: boxd only carries them.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use box_spec::Fingerprint;
 use sha2::{Digest, Sha256};
+
+use crate::environment::WGETRC_FILE;
 
 /// The fingerprint of a text that is exactly one certificate; `None` for any other text.
 pub(crate) fn fingerprint(pem: &str) -> Option<Fingerprint> {
@@ -25,6 +28,17 @@ pub(crate) fn fingerprint(pem: &str) -> Option<Fingerprint> {
 pub(crate) fn bundle(ca: &str) -> Option<String> {
     let roots = ROOTS.iter().find_map(|path| roots_at(Path::new(path)))?;
     Some(joined(&roots, ca))
+}
+
+/// The settings by which wget uses the bundle: it has no variable for that.
+pub(crate) fn wgetrc(bundle: &Path) -> Vec<u8> {
+    [b"ca_certificate = ", bundle.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+/// Whether the settings beside the bundle are those, and no others: they could name another bundle, or turn the check off.
+pub(crate) fn wget_is_told(bundle: &Path) -> bool {
+    let settings = bundle.with_file_name(WGETRC_FILE);
+    crate::files::read_own(&settings, SETTINGS_LIMIT).is_ok_and(|found| found == Some(wgetrc(bundle)))
 }
 
 /// Where the image has roots of its own.
@@ -90,6 +104,8 @@ const ROOTS: [&str; 6] = [
     "/etc/ssl/cert.pem",
     "/etc/ca-certificates/extracted/tls-ca-bundle.pem",
 ];
+/// Of the settings of wget, in bytes: they are one path.
+const SETTINGS_LIMIT: u64 = 16 * 1024;
 const ROOTS_LIMIT: u64 = 8 * 1024 * 1024;
 
 #[cfg(test)]

@@ -62,7 +62,8 @@ mod tests {
         let Deed::Run(mut run) = cli.deed else { return None };
         let given: BTreeMap<OsString, OsString> =
             variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        Some((cli.isolation.options(&mut run.door, &mut run.session, &given), run.session))
+        let launch = &mut run.launch;
+        Some((cli.isolation.options(&mut launch.door, &mut launch.session, &given), run.launch.session))
     }
 
     #[test]

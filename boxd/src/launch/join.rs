@@ -106,6 +106,9 @@ fn trusts(run: &Live, house: &box_spec::Fingerprint) -> Result<(), JoinFault> {
     if !trust::holds(&read(&run.bundle)?, &ca) {
         return Err(wrong("the bundle lacks it"));
     }
+    if !trust::wget_is_told(&run.bundle) {
+        return Err(wrong("the settings of wget are not those that boxd writes"));
+    }
     Ok(())
 }
 

@@ -4,7 +4,6 @@ mod ask;
 mod node;
 mod catalog;
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use box_spec::Agent;
@@ -210,10 +209,7 @@ fn write_trust(session: &Folder, ca_pem: &str) -> Result<(PathBuf, PathBuf), Fil
         ca_pem.to_owned()
     });
     let bundle = folder.write("bundle.pem", bundle.as_bytes())?;
-    let mut settings = b"ca_certificate = ".to_vec();
-    settings.extend_from_slice(bundle.as_os_str().as_bytes());
-    settings.push(b'\n');
-    folder.write(WGETRC_FILE, &settings)?;
+    folder.write(WGETRC_FILE, &trust::wgetrc(&bundle))?;
     Ok((ca, bundle))
 }
 

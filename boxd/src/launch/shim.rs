@@ -82,7 +82,8 @@ impl ShimUp {
             no_new_privileges: prctl::get_no_new_privs().unwrap_or(false),
             namespace_init: is_namespace_init(),
             pinned: claimed.pinned,
-            trusts_house: trust::is_in([&self.seeded.ca, &self.seeded.bundle], &spec.ca_pem),
+            trusts_house: trust::is_in([&self.seeded.ca, &self.seeded.bundle], &spec.ca_pem)
+                && trust::wget_is_told(&self.seeded.bundle),
             secret_free: secrets.free,
             layers: before.layers.clone(),
             uid: geteuid().as_raw(),

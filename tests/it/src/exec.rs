@@ -163,6 +163,9 @@ fn planted() -> Result<()> {
     std::fs::remove_file(here.session().join("trust/bundle.pem"))?;
     files::put(&here.session().join("trust/bundle.pem"), other.ca_pem()?.as_bytes(), 0o600)?;
     told("the bundle lacks it")?;
+    files::put(&here.session().join("trust/bundle.pem"), &of_the_house, 0o600)?;
+    files::put(&here.session().join("trust/wgetrc"), b"check_certificate = off\n", 0o600)?;
+    told("the settings of wget")?;
     here.let_go(agent)?.expect_code(0)?;
     let report = house.wait_line("the report", |line| line["kind"] == "report")?;
     ensure!(report["facts"]["verdict"] == "completed", "a command that was refused counts against the run: {report}");
