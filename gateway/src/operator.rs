@@ -23,6 +23,7 @@ use crate::files::{self, FileError};
 use crate::house::House;
 use crate::ledger::{Entry, Kind};
 use crate::runs::DoorView;
+use crate::sign_in::line::{self, LOGINS};
 use crate::vault::SecretStatus;
 
 /// The socket, bound and not yet served. Mode 0600 from its first moment.
@@ -102,10 +103,11 @@ async fn answer(house: &House, request: &Request<Incoming>) -> Response<Full<Byt
         (&Method::GET, "/status") => reply(StatusCode::OK, &status(house)),
         (&Method::POST, TEST) => test(house, None).await,
         (&Method::POST, path) if path.starts_with(TEST_ONE) => test(house, Some(&path[TEST_ONE.len()..])).await,
+        (&Method::POST, path) if path.starts_with(LOGINS) => login(house, &path[LOGINS.len()..]).await,
         (&Method::POST, path) if path.starts_with(RELEASE) => release(house, &path[RELEASE.len()..]).await,
         (_, path) => reply(
             StatusCode::NOT_FOUND,
-            &json!({ "error": format!("there is no {path} here"), "known": ["GET /livez", "GET /readyz", "GET /status", "POST /runs/release/BOX", "POST /credentials/test", "POST /credentials/test/NAME"] }),
+            &json!({ "error": format!("there is no {path} here"), "known": ["GET /livez", "GET /readyz", "GET /status", "POST /runs/release/BOX", "POST /credentials/test", "POST /credentials/test/NAME", "POST /logins/PROVIDER/AGENT/NAME"] }),
         ),
     }
 }
@@ -189,6 +191,17 @@ async fn test(house: &House, name: Option<&str>) -> Response<Full<Bytes>> {
         .collect();
     let all = told.iter().all(|one| one["usable"] == true);
     reply(if all { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &json!({ "secrets": told }))
+}
+
+/// Writes down that a person has made a login, for the command that is about to keep it.
+async fn login(house: &House, asked: &str) -> Response<Full<Bytes>> {
+    let Some(entry) = line::entry(asked) else {
+        return reply(StatusCode::BAD_REQUEST, &json!({ "error": "that is no PROVIDER/AGENT/NAME" }));
+    };
+    match house.ledger.note(entry).await {
+        Ok(_) => reply(StatusCode::OK, &json!({ "recorded": true })),
+        Err(error) => reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "error": error.to_string() })),
+    }
 }
 
 async fn release(house: &House, name: &str) -> Response<Full<Bytes>> {

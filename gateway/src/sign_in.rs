@@ -5,6 +5,7 @@
 
 pub mod browser;
 pub mod device;
+pub mod line;
 mod form;
 
 use std::fmt;

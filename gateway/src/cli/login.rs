@@ -1,5 +1,7 @@
 //! `gateway login`: gives the house a login of its own, where no agent of the host has one.
 
+pub mod recorded;
+
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
@@ -49,6 +51,10 @@ pub enum LoginFault {
     NoPlace(SourceFault),
     #[error("the login was made and cannot be kept: {0}; put that right and begin again")]
     Keep(SourceFault),
+    #[error(
+        "the login was made and is in no ledger, so it was not kept: {0}; put that right (`gateway status` says how the ledger is) and begin again"
+    )]
+    Unrecorded(#[from] recorded::RecordFault),
     #[error("set up the command")]
     Runtime(#[source] std::io::Error),
 }
@@ -58,7 +64,7 @@ impl LoginFault {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::Config(_) | Self::Several(..) | Self::NoSecret(..) | Self::NoLogins(_) | Self::NoInput => Exit::Usage,
-            Self::SignIn(_) | Self::TooSlow | Self::Locked => Exit::Unavailable,
+            Self::SignIn(_) | Self::TooSlow | Self::Locked | Self::Unrecorded(_) => Exit::Unavailable,
             Self::State(_) | Self::Ca(_) | Self::NoPlace(_) | Self::Keep(_) => Exit::CannotCreate,
             Self::Interrupted => Exit::Interrupted,
             Self::Runtime(_) => Exit::Internal,
@@ -68,10 +74,10 @@ impl LoginFault {
 
 /// Which login of the house it will be.
 struct Wanted {
+    /// `None` where the configuration has no place for it yet.
+    name: Option<SecretName>,
     config: LoginConfig,
     role: Role,
-    /// The configuration has no place for it yet.
-    is_new: bool,
     /// Used in its place while it is there.
     file: Option<PathBuf>,
 }
@@ -96,10 +102,12 @@ pub fn run(file: &Path, provider: Provider, secret: Option<&str>, out: &mut impl
             given = with_a_person(provider, &at, out) => given?,
             end = ended() => return Err(end),
         };
+        // Written down first: nobody is to use a login that nobody can find in the ledger.
+        recorded::recorded(&config, &wanted).await?;
         keep(&wanted, &given).await
     })?;
     say(out, format_args!("The login is in {}, and the house keeps it fresh.", path.display()));
-    if wanted.is_new {
+    if wanted.name.is_none() {
         say(out, format_args!("{}", how_to_use(file, provider, &wanted.config)));
     }
     if let Some(before) = wanted.file.filter(|file| file.exists()) {
@@ -189,16 +197,19 @@ fn wanted<'c>(config: &'c Config, provider: Provider, secret: Option<&str>) -> R
     let is_meant = |one: &Found<'_>| secret.is_none_or(|name| one.name.as_str() == name);
     let found: Vec<Found<'_>> = config.secrets.iter().filter_map(login_of).filter(is_meant).collect();
     match (found.as_slice(), secret) {
-        ([one], _) => {
-            Ok(Wanted { config: one.login.clone(), role: one.role.clone(), is_new: false, file: one.file.cloned() })
-        }
+        ([one], _) => Ok(Wanted {
+            name: Some(one.name.clone()),
+            config: one.login.clone(),
+            role: one.role.clone(),
+            file: one.file.cloned(),
+        }),
         ([], Some(name)) => Err(LoginFault::NoSecret(name.to_owned(), provider)),
         ([], None) => {
             let agent = if provider == Provider::Anthropic { Agent::Claude } else { Agent::Codex };
             let folder = config.state.join("logins").join(agent.as_str());
             let config = LoginConfig { agent, folder, unsafe_refresh_dial: None, refresh_ca: None };
             let role = Role { provider, kind: CredentialKind::Login, account: None };
-            Ok(Wanted { config, role, is_new: true, file: None })
+            Ok(Wanted { name: None, config, role, file: None })
         }
         (several, _) => {
             let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
@@ -249,11 +260,11 @@ mod tests {
         let several = wanted(&config, Provider::Anthropic, None).err().map(|fault| fault.to_string());
         assert!(several.is_some_and(|said| said.contains("--secret") && said.contains("a, b")));
         let one = wanted(&config, Provider::Anthropic, Some("b")).expect("one");
-        assert_eq!((one.config.folder, one.is_new), (folder.path().join("b"), false));
+        assert_eq!((one.config.folder, one.name.is_none()), (folder.path().join("b"), false));
         let none = wanted(&config, Provider::OpenaiCodex, Some("b")).err();
         assert!(matches!(none, Some(LoginFault::NoSecret(name, _)) if name == "b"));
         let own = wanted(&config, Provider::OpenaiCodex, None).expect("its own");
-        assert_eq!((&own.config.folder, own.is_new), (&folder.path().join("s/logins/codex"), true));
+        assert_eq!((&own.config.folder, own.name.is_none()), (&folder.path().join("s/logins/codex"), true));
         // What is printed is a configuration: with it the login is found.
         let said = how_to_use(&file, Provider::OpenaiCodex, &own.config);
         let lines: String =
@@ -261,6 +272,6 @@ mod tests {
         let with = format!("state = \"s\"\n[[secret]]\nname = \"c\"\nprovider = \"openai-codex\"\n{lines}");
         std::fs::write(&file, with).expect("written");
         let config = load(&file).unwrap_or_else(|faults| panic!("{faults}"));
-        assert!(!wanted(&config, Provider::OpenaiCodex, None).expect("configured").is_new);
+        assert!(wanted(&config, Provider::OpenaiCodex, None).expect("configured").name.is_some());
     }
 }

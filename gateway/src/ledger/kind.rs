@@ -11,6 +11,8 @@ pub enum Kind {
     Answered,
     /// The house asks a provider for fresh tokens of a login.
     Refresh,
+    /// A person gave the house a login.
+    Login,
     Refused,
     Claim,
     Attested,
@@ -53,6 +55,7 @@ impl Kind {
             Self::Request => "request",
             Self::Answered => "answered",
             Self::Refresh => "refresh",
+            Self::Login => "login",
             Self::Refused => "refused",
             Self::Claim => "claim",
             Self::Attested => "attested",

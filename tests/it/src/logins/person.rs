@@ -20,7 +20,7 @@ use super::base::{CLAUDE, CODEX, FIRST, Host, Kind, bearer, fresh, worked};
 
 /// The first login, and a second one over it, in a house that serves.
 pub(super) fn pastes() -> Result<()> {
-    let host = without_login(CLAUDE)?;
+    let mut host = without_login(CLAUDE)?;
     host.standin.sign_in(fresh(&CLAUDE), &[]);
     let listed = host.house.gateway(&["credential", "list"])?.expect_code(0)?.text();
     ensure!(listed.contains("OUTAGE"), "{listed}");
@@ -46,7 +46,31 @@ pub(super) fn pastes() -> Result<()> {
     ensure!(!text.contains(FIRST), "the old refresh token is still there");
     host.house.gateway(&["credential", "test"])?.expect_code(0)?;
     worked(&host.once()?)?;
+    // Each is in the ledger, by the house that serves; and by the command where none does.
+    ensure!(told(&host)?.len() == 2, "{:?}", told(&host)?);
+    host.house.term()?;
+    host.standin.sign_in(fresh(&CLAUDE), &[]);
+    paste(&host, &|shown| shown)?.expect_code(0)?;
+    for line in told(&host)? {
+        let wanted =
+            serde_json::json!({ "provider": "anthropic", "kind": "login", "login_of": "claude", "secret": "host" });
+        ensure!(line["facts"] == wanted, "{line}");
+    }
+    ensure!(told(&host)?.len() == 3, "{:?}", told(&host)?);
+    host.house.gateway(&["ledger", "verify"])?.expect_code(0)?;
+    // Where no line can be written no login is kept.
+    let before = host.read()?;
+    std::fs::rename(host.house.ledger_file(), host.house.state().join("away")).context("take the ledger away")?;
+    std::fs::create_dir(host.house.ledger_file()).context("put a folder in its place")?;
+    host.standin.sign_in(super::base::hosts(&CLAUDE), &[]);
+    let ran = paste(&host, &|shown| shown)?.expect_code(69)?;
+    ensure!(ran.stderr.contains("is in no ledger, so it was not kept") && host.read()? == before, "{}", ran.stderr);
     left_over(&host)
+}
+
+/// The ledger's lines of logins that a person made.
+fn told(host: &Host) -> Result<Vec<serde_json::Value>> {
+    Ok(host.house.ledger()?.into_iter().filter(|line| line["kind"] == "login").collect())
 }
 
 /// Pending, told to ask more slowly, a connection that is cut meanwhile, and then allowed.
