@@ -149,7 +149,7 @@ const ABSENT: [libc::c_long; 6] = [
     libc::SYS_userfaultfd,
 ];
 
-const FORBIDDEN: [libc::c_long; 31] = [
+const FORBIDDEN: [libc::c_long; 32] = [
     // What the kernel keeps for all boxes alike.
     libc::SYS_add_key,
     libc::SYS_keyctl,
@@ -157,6 +157,7 @@ const FORBIDDEN: [libc::c_long; 31] = [
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_syslog,
     libc::SYS_quotactl,
     libc::SYS_init_module,
@@ -225,106 +226,4 @@ const CREATING: [(libc::c_long, u32); 2] = [(libc::SYS_open, 1), (libc::SYS_open
 const CREATING: [(libc::c_long, u32); 1] = [(libc::SYS_openat, 2)];
 
 #[cfg(test)]
-mod tests {
-    use super::{ARCH, FCHMODAT2, SOCK_PACKET, TIOCSTI, libc, program, sock_filter};
-
-    const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
-    const CREATE: u64 = (libc::O_CREAT | libc::O_WRONLY) as u64;
-
-    /// What the program says of one call, as the kernel would run it.
-    fn verdict(code: &[sock_filter], arch: u32, call: i64, arguments: [u64; 3]) -> u32 {
-        let mut input = [0; 64];
-        input[..4].copy_from_slice(&(call as u32).to_ne_bytes());
-        input[4..8].copy_from_slice(&arch.to_ne_bytes());
-        for (index, argument) in arguments.iter().enumerate() {
-            input[16 + index * 8..24 + index * 8].copy_from_slice(&argument.to_ne_bytes());
-        }
-        let (mut at, mut loaded) = (0, 0_u32);
-        loop {
-            let step = code[at];
-            at += 1;
-            let jump = |yes: bool| usize::from(if yes { step.jt } else { step.jf });
-            match u32::from(step.code) {
-                0x20 => {
-                    let word = &input[step.k as usize..][..4];
-                    loaded = u32::from_ne_bytes(word.try_into().expect("four bytes"));
-                }
-                0x15 => at += jump(loaded == step.k),
-                0x35 => at += jump(loaded >= step.k),
-                0x45 => at += jump(loaded & step.k != 0),
-                0x54 => loaded &= step.k,
-                0x06 => return step.k,
-                other => panic!("no such instruction: {other:#x}"),
-            }
-        }
-    }
-
-    #[test]
-    fn the_filter_shuts_what_it_names_and_nothing_else() {
-        let refuse = |errno: i32| libc::SECCOMP_RET_ERRNO | errno as u32;
-        let denied = refuse(libc::EPERM);
-        let absent = refuse(libc::ENOSYS);
-        let no_family = refuse(libc::EAFNOSUPPORT);
-        let kind = |kind: i32| kind as u64;
-        let family = |family: i32| [family as u64, 1, 0];
-        let table = [
-            ("read", libc::SYS_read, [0, 6000, 0o6000], ALLOW),
-            ("execve", libc::SYS_execve, [1, 2, 3], ALLOW),
-            ("local socket", libc::SYS_socket, family(libc::AF_UNIX), ALLOW),
-            ("internet socket", libc::SYS_socket, family(libc::AF_INET), ALLOW),
-            ("ipv6 socket", libc::SYS_socket, family(libc::AF_INET6), ALLOW),
-            ("netlink socket", libc::SYS_socket, family(libc::AF_NETLINK), ALLOW),
-            ("vsock", libc::SYS_socket, family(libc::AF_VSOCK), no_family),
-            ("packet socket", libc::SYS_socket, family(libc::AF_PACKET), no_family),
-            ("window size", libc::SYS_ioctl, [1, libc::TIOCGWINSZ, 0], ALLOW),
-            ("typing", libc::SYS_ioctl, [1, TIOCSTI.into(), 0], denied),
-            ("typing, upper half set", libc::SYS_ioctl, [1, 1 << 32 | u64::from(TIOCSTI), 0], denied),
-            ("plain mode", libc::SYS_fchmodat, [0, 0, 0o755], ALLOW),
-            ("set-uid mode", libc::SYS_fchmodat, [0, 0, 0o4755], denied),
-            ("set-gid mode", libc::SYS_fchmod, [0, 0o2755, 0], denied),
-            ("set-uid by the new call", FCHMODAT2, [0, 0, 0o4755], denied),
-            ("set-uid node", libc::SYS_mknodat, [0, 0, 0o104_755], denied),
-            ("new file", libc::SYS_openat, [0, 0, CREATE], ALLOW),
-            ("io_uring", libc::SYS_io_uring_setup, [0, 0, 0], absent),
-            ("openat2", libc::SYS_openat2, [0, 0, 0], absent),
-            ("keyrings", libc::SYS_keyctl, [0, 0, 0], denied),
-            ("bpf", libc::SYS_bpf, [0, 0, 0], denied),
-            ("raw socket", libc::SYS_socket, [2, kind(libc::SOCK_RAW), 1], denied),
-            ("raw ipv6 socket", libc::SYS_socket, [10, kind(libc::SOCK_RAW | libc::SOCK_CLOEXEC), 58], denied),
-            ("packets by the oldest way", libc::SYS_socket, [2, kind(SOCK_PACKET), 0], denied),
-            ("netlink is raw by its nature", libc::SYS_socket, [16, kind(libc::SOCK_RAW), 0], ALLOW),
-            ("ping", libc::SYS_socket, [2, kind(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK), 1], ALLOW),
-            ("own limits", libc::SYS_prlimit64, [0, 7, 0], ALLOW),
-            ("another's limits", libc::SYS_prlimit64, [1, 7, 0], denied),
-            ("ptrace", libc::SYS_ptrace, [16, 1, 0], denied),
-            ("another's memory", libc::SYS_process_vm_readv, [1, 0, 0], denied),
-            ("mount", libc::SYS_mount, [0, 0, 0], denied),
-            ("a thread", libc::SYS_clone, [0x003d_0f00, 0, 0], ALLOW),
-            ("fork", libc::SYS_clone, [0x0120_0011, 0, 0], ALLOW),
-            ("a user namespace by clone", libc::SYS_clone, [0x1000_0011, 0, 0], denied),
-            ("a network namespace", libc::SYS_unshare, [0x4000_0000, 0, 0], denied),
-            ("its own descriptors", libc::SYS_unshare, [0x400, 0, 0], ALLOW),
-            ("clone3", libc::SYS_clone3, [0, 0, 0], absent),
-            ("the host's kernel log", libc::SYS_syslog, [0, 0, 0], denied),
-        ];
-        let code = program();
-        for (sentence, call, arguments, expected) in table {
-            assert_eq!(verdict(&code, ARCH, call, arguments), expected, "{sentence}");
-        }
-        assert_eq!(verdict(&code, 0x4000_0003, 1, [0; 3]), absent, "a 32-bit program");
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn the_older_calls_are_no_way_around() {
-        let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
-        let code = program();
-        let open = |flags, mode| verdict(&code, ARCH, libc::SYS_open, [0, flags, mode]);
-        assert_eq!(open(CREATE, 0o4755), denied);
-        assert_eq!(open(CREATE, 0o755), ALLOW);
-        assert_eq!(open(0, 0o4755), ALLOW, "a mode that does not count");
-        assert_eq!(verdict(&code, ARCH, libc::SYS_chmod, [0, 0o4755, 0]), denied);
-        let x32 = verdict(&code, ARCH, 0x4000_0000, [0; 3]);
-        assert_eq!(x32, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
-    }
-}
+mod tests;
