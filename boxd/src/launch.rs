@@ -60,6 +60,8 @@ pub(crate) fn run(mut wanted: Wanted, inherited: sys::Inherited) -> u8 {
 /// What is settled before anyone is asked for a run.
 struct Before {
     locked: bool,
+    /// Why there is to be no run where the house grants one: then what answers on the network is no other run of this box.
+    unlocked: Option<String>,
     network: Network,
     layers: Layers,
     /// Kept for the search alone.
@@ -76,20 +78,22 @@ fn prepare(wanted: &mut Wanted, inherited: sys::Inherited) -> Result<(Before, sy
         say::line(&format!("WARNING: the workspace {fault}."));
     }
     let (network, open) = lock::look(wanted.over_network);
+    let mut unlocked = None;
     if let Some(open) = &open {
+        let is_shared = matches!(open, lock::Open::Neighbour { .. });
         let open = say::chain(open);
-        if !wanted.unsafe_open_network {
-            return Err(format!(
-                "the box is not locked: {open}. {}, or pass --unsafe-open-network",
-                lock::fix(wanted.over_network.is_some())
-            ));
+        let fix = lock::fix(wanted.over_network.is_some());
+        let refused = format!("the box is not locked: {open}. {fix}, or pass --unsafe-open-network");
+        if !wanted.unsafe_open_network && !is_shared {
+            return Err(refused);
         }
+        unlocked = (!wanted.unsafe_open_network).then_some(refused);
         say::line(&format!(
             "WARNING: the box is not locked: {open}. What the agent sends there is neither judged nor recorded."
         ));
     }
     let taken_away = std::mem::take(&mut wanted.taken_away);
-    Ok((Before { locked: open.is_none(), network, layers, taken_away }, inherited.in_scope(scope)))
+    Ok((Before { locked: open.is_none(), unlocked, network, layers, taken_away }, inherited.in_scope(scope)))
 }
 
 async fn journey(
@@ -148,6 +152,9 @@ async fn governed(
     asked: Asked,
     children: ChildEnded,
 ) -> Result<Ended, LaunchFault> {
+    if let Some(unlocked) = before.unlocked.take() {
+        return Err(LaunchFault::Unlocked(unlocked));
+    }
     let seeded = seed::seed(wanted, claimed, &inherited)?;
     let secrets = search(wanted, claimed, &seeded.home, std::mem::take(&mut before.taken_away));
     sys::give_memory_back();
@@ -193,6 +200,8 @@ pub(crate) async fn house_behind(door: &Door, pinned: Option<&Fingerprint>) -> R
 /// What ended a launch, by its step.
 #[derive(Debug, Error)]
 enum LaunchFault {
+    #[error("{0}")]
+    Unlocked(String),
     #[error(transparent)]
     Claim(#[from] claim::ClaimFault),
     #[error(transparent)]
@@ -206,6 +215,7 @@ enum LaunchFault {
 impl LaunchFault {
     fn code(&self) -> u8 {
         match self {
+            Self::Unlocked(_) => exit::UNPROVEN,
             Self::Claim(fault) => fault.code(),
             Self::Seed(fault) => fault.code(),
             Self::Shim(_) => exit::UNAVAILABLE,

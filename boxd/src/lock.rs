@@ -25,6 +25,10 @@ pub(crate) enum Open {
         "something answers at {hop} on {interface}, the next hop of a route or the first address of the house's network"
     )]
     NextHop { interface: String, hop: std::net::Ipv4Addr },
+    #[error(
+        "somebody else than the house answers at {address} on {interface}, an address that an `ip_range` of the house's network may begin with: the host, where that network has no `gateway` (Docker 28 and newer), or another box"
+    )]
+    Neighbour { interface: String, address: std::net::Ipv4Addr },
     #[error("the name server {0} answers: names, and what is written into them, leave the box")]
     NameServer(std::net::IpAddr),
     #[error("look at the network")]

@@ -1,8 +1,9 @@
 //! A network that leads to the house alone: one interface, no route beyond the network that the house is on, nobody who
-//! answers as a next hop or at that network's first address, and no name server that passes questions on.
+//! answers as a next hop or where engines put the host, and no name server that passes questions on.
 //!
-//! Whoever else is on that very network boxd cannot tell: that there is nobody is for whoever made it. The first address is
-//! where Docker and its like put the host; since engine 28 no route names it.
+//! Whoever else is on that very network boxd cannot tell: that there is nobody is for whoever made it. Docker and its like
+//! put the host at the first address; since engine 28 no route names it, and in a network with an `ip_range` and no
+//! `gateway` it is the first address of that range.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -39,9 +40,25 @@ fn own_address(house: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// The next hops of all routes and the first address of the house's network, unless it is the house's or the box's `own`,
-/// where no route leads past them further than that network.
-fn hops(table: &str, house: IpAddr, own: Option<IpAddr>) -> Result<Vec<(String, Ipv4Addr)>, Open> {
+/// An address where nobody may answer.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Hop {
+    address: Ipv4Addr,
+    interface: String,
+    /// Engines may give it to a box too: another one may be there.
+    shared: bool,
+}
+
+impl Hop {
+    fn open(self) -> Open {
+        let Self { address, interface, shared } = self;
+        if shared { Open::Neighbour { interface, address } } else { Open::NextHop { interface, hop: address } }
+    }
+}
+
+/// The next hops of all routes and where an engine would put the host in the house's network, unless it is the house's or
+/// the box's `own`, where no route leads past them further than that network.
+fn hops(table: &str, house: IpAddr, own: Option<IpAddr>) -> Result<Vec<Hop>, Open> {
     let mut hops = Vec::new();
     for line in table.lines().skip(1) {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -55,7 +72,7 @@ fn hops(table: &str, house: IpAddr, own: Option<IpAddr>) -> Result<Vec<(String, 
         let [network, hop, mask] = [network, hop, mask].map(address);
         let (Some(network), Some(hop), Some(mask)) = (network, hop, mask) else { return Err(further()) };
         if !hop.is_unspecified() {
-            hops.push((interface.to_owned(), hop));
+            hops.push(Hop { address: hop, interface: interface.to_owned(), shared: false });
             continue;
         }
         let IpAddr::V4(house) = house else { return Err(further()) };
@@ -63,14 +80,28 @@ fn hops(table: &str, house: IpAddr, own: Option<IpAddr>) -> Result<Vec<(String, 
         if !is_houses || u32::from(mask).leading_ones() < WIDEST {
             return Err(further());
         }
-        let first = Ipv4Addr::from(u32::from(network) | 1);
-        if first != house && Some(IpAddr::V4(first)) != own && u32::from(mask).leading_ones() <= NARROWEST {
-            hops.push((interface.to_owned(), first));
+        if u32::from(mask).leading_ones() > NARROWEST {
+            continue;
         }
+        let first = Ipv4Addr::from(u32::from(network) | 1);
+        let hosts = std::iter::once((first, false)).chain(ranges(network, mask, own).map(|first| (first, true)));
+        let others = hosts.filter(|(address, _)| *address != house && Some(IpAddr::V4(*address)) != own);
+        hops.extend(others.map(|(address, shared)| Hop { address, interface: interface.to_owned(), shared }));
     }
     hops.sort();
-    hops.dedup();
+    hops.dedup_by(|later, first| later.address == first.address && later.interface == first.interface);
     Ok(hops)
+}
+
+/// The first address of every range of this network that the box's own could be given from, but the network's.
+fn ranges(network: Ipv4Addr, mask: Ipv4Addr, own: Option<IpAddr>) -> impl Iterator<Item = Ipv4Addr> {
+    let (network, mask) = (u32::from(network), u32::from(mask));
+    let own = match own {
+        Some(IpAddr::V4(own)) if u32::from(own) & mask == network => Some(u32::from(own)),
+        Some(_) | None => None,
+    };
+    let starts = move |own: u32| (mask.leading_ones() + 1..32).map(move |length| own & u32::MAX << (32 - length));
+    own.into_iter().flat_map(starts).filter(move |start| *start != network).map(Ipv4Addr::from)
 }
 
 /// As the kernel writes an address: the memory of it as one number.
@@ -122,20 +153,20 @@ fn servers() -> Vec<IpAddr> {
 /// One socket whose fate tells something.
 enum Probe {
     /// A connection that must fail because nobody is there.
-    Hop(OwnedFd, String, Ipv4Addr),
+    Hop(OwnedFd, Hop),
     /// A question that must not be answered.
     Question(UdpSocket, IpAddr),
 }
 
-fn probe(hops: Vec<(String, Ipv4Addr)>, servers: &[IpAddr]) -> io::Result<Option<Open>> {
+fn probe(hops: Vec<Hop>, servers: &[IpAddr]) -> io::Result<Option<Open>> {
     let mut waiting = Vec::new();
-    for (interface, hop) in hops {
+    for hop in hops {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let stream = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
-        match connect(stream.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(hop, DISCARD))) {
-            Err(Errno::EINPROGRESS) => waiting.push(Probe::Hop(stream, interface, hop)),
+        match connect(stream.as_raw_fd(), &SockaddrIn::from(SocketAddrV4::new(hop.address, DISCARD))) {
+            Err(Errno::EINPROGRESS) => waiting.push(Probe::Hop(stream, hop)),
             Err(Errno::EHOSTUNREACH | Errno::ENETUNREACH) => {}
-            Ok(()) | Err(_) => return Ok(Some(Open::NextHop { interface, hop })),
+            Ok(()) | Err(_) => return Ok(Some(hop.open())),
         }
     }
     // What cannot be asked does not answer.
@@ -160,7 +191,7 @@ fn probe(hops: Vec<(String, Ipv4Addr)>, servers: &[IpAddr]) -> io::Result<Option
         waiting = next;
     }
     Ok(waiting.into_iter().find_map(|probe| match probe {
-        Probe::Hop(_, interface, hop) => Some(Open::NextHop { interface, hop }),
+        Probe::Hop(_, hop) => Some(hop.open()),
         Probe::Question(..) => None,
     }))
 }
@@ -173,13 +204,13 @@ enum Settled {
 
 fn settle(probe: Probe) -> io::Result<Settled> {
     match probe {
-        Probe::Hop(stream, interface, hop) => {
+        Probe::Hop(stream, hop) => {
             if !is_ready(&stream, PollFlags::POLLOUT)? {
-                return Ok(Settled::Waits(Probe::Hop(stream, interface, hop)));
+                return Ok(Settled::Waits(Probe::Hop(stream, hop)));
             }
             Ok(match Errno::from_raw(getsockopt(&stream, SocketError)?) {
                 Errno::EHOSTUNREACH | Errno::ENETUNREACH => Settled::Closed,
-                _ => Settled::Open(Open::NextHop { interface, hop }),
+                _ => Settled::Open(hop.open()),
             })
         }
         Probe::Question(asked, server) => {
@@ -249,7 +280,7 @@ const QUESTION: [u8; 33] = *b"\x0b\x09\x01\0\0\x01\0\0\0\0\0\0\x07boxgate\x07inv
 
 #[cfg(test)]
 mod tests {
-    use super::{further_6, hops};
+    use super::{Hop, further_6, hops};
 
     const HEAD: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n";
     const HOUSE: &str = "172.31.250.2";
@@ -262,7 +293,8 @@ mod tests {
     fn among(lines: &str, house: &str, own: &str) -> Result<Vec<String>, String> {
         let address = |text: &str| text.parse().expect("an address");
         let found = hops(&format!("{HEAD}{lines}"), address(house), Some(address(own)));
-        found.map(|hops| hops.iter().map(|(_, hop)| hop.to_string()).collect()).map_err(|open| open.to_string())
+        let shown = |hop: &Hop| format!("{}{}", hop.address, if hop.shared { ", shared" } else { "" });
+        found.map(|hops| hops.iter().map(shown).collect()).map_err(|open| open.to_string())
     }
 
     #[test]
@@ -275,6 +307,17 @@ mod tests {
         assert_eq!(among(near, HOUSE, "172.31.250.1"), Ok(vec![]));
         let pair = "eth0 02FA1FAC 00000000 0001 0 0 0 FEFFFFFF 0 0 0\n";
         assert_eq!(among(pair, HOUSE, "172.31.250.3"), Ok(vec![]));
+        // With an `ip_range` the host may be where that begins, and so may another box.
+        let shared = |first: &str| vec!["172.31.250.1".to_owned(), format!("{first}, shared")];
+        assert_eq!(among(near, HOUSE, "172.31.250.5"), Ok(shared("172.31.250.4")));
+        assert_eq!(among(near, "172.31.250.4", "172.31.250.5"), Ok(vec!["172.31.250.1".to_owned()]));
+        let wide = "eth0 0000FE0A 00000000 0001 0 0 0 0000FFFF 0 0 0\n";
+        assert_eq!(
+            among(wide, "10.254.0.2", "10.254.130.3"),
+            Ok(["10.254.0.1", "10.254.128.0, shared", "10.254.130.0, shared", "10.254.130.2, shared"]
+                .map(str::to_owned)
+                .into())
+        );
         // As Docker 20.10 gives it: a next hop that is to be asked.
         let default = "eth0 00000000 01FA1FAC 0003 0 0 0 00000000 0 0 0\n";
         assert_eq!(of(&format!("{default}{near}")), Ok(vec!["172.31.250.1".to_owned()]));

@@ -33,6 +33,7 @@ pub(crate) const CASES: &[Case] = &[
     case("docker::engines::new_a_network_that_leads_to_the_host_is_not_locked", || network::unlocked(Generation::New))
         .needs(NEEDS)
         .alone(),
+    case("docker::engines::new_the_host_at_the_start_of_a_range_is_found", network::ranged).needs(NEEDS).alone(),
     case("docker::engines::new_every_attack_is_refused_in_the_boxes_of_compose", || attacks::boxes(Generation::New))
         .needs(NEEDS)
         .alone(),
