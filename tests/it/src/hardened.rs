@@ -1,11 +1,13 @@
 //! Hardening in every kind of box: what a hostile agent tries with the kernel, what the house hears of the box, and
 //! what it takes to go without.
 
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::fakes::FakeAgents;
-use harness::{BoxRun, Case, House, Need, case};
+use harness::{BoxRun, Case, House, Need, case, process};
+use nix::libc;
 use serde_json::{Value, json};
 
 use crate::attack::open_house;
@@ -13,6 +15,7 @@ use crate::attack::open_house;
 pub(crate) const CASES: &[Case] = &[
     case("hardened::whatever_made_the_box_the_kernel_refuses_the_attacks", attacks).needs(ALL),
     case("hardened::the_house_writes_down_what_the_box_is", attested).needs(ALL),
+    case("hardened::what_the_kernel_does_not_give_ends_the_launch", ungiven).needs(ROOT),
     case("hardened::a_layer_left_out_needs_a_reason_and_the_houses_word", left_out).needs(ALL),
 ];
 
@@ -140,6 +143,54 @@ out['oom'] = int(open('/proc/self/oom_score_adj').read())",
     Ok(())
 }
 
+/// A machine that refuses one of the calls by which boxd closes and hardens itself.
+fn ungiven() -> Result<()> {
+    let house = open_house().start()?;
+    let fakes = FakeAgents::shell("echo started")?;
+    for (what, call, argument, code, said) in [
+        ("dumpable", libc::SYS_prctl, Some((0, 4)), 70, "prepare this process"),
+        ("no_new_privs", libc::SYS_prctl, Some((0, 38)), 70, "prepare this process"),
+        ("core files", libc::SYS_prlimit64, Some((1, 4)), 77, "forbid core files"),
+        ("capabilities", libc::SYS_capset, None, 77, "give up capabilities"),
+        ("a filter", libc::SYS_seccomp, None, 77, "install the system call filter"),
+    ] {
+        let launch = BoxRun::new(&house, "one")?.agents(fakes.folder()).prompt("hi");
+        let ran = process::run(without(&launch.command()?, call, argument), None, SOON)?;
+        let ran = ran.expect_code(code).context(what)?;
+        ensure!(ran.stderr.contains(said) && ran.stdout.is_empty(), "{what}: {} {}", ran.text(), ran.stderr);
+    }
+    ensure!(house.ledger()?.iter().all(|line| line["kind"] != "claim"), "a run was claimed");
+    // It is the call that was missing, and nothing else.
+    let launch = BoxRun::new(&house, "one")?.agents(fakes.folder()).prompt("hi");
+    process::run(without(&launch.command()?, libc::SYS_swapon, None), None, SOON)?.expect_code(0).map(drop)
+}
+
+/// The command where this system call, with this argument at this place if one is named, is refused (EPERM).
+fn without(command: &Command, call: i64, argument: Option<(u32, u32)>) -> Command {
+    let mut python = Command::new("python3");
+    let argument = argument.map_or_else(String::new, |(place, value)| format!("{} {value}", 16 + 8 * place));
+    python.args(["-c", WITHOUT]).args([call.to_string(), argument]);
+    python.arg(command.get_program()).args(command.get_args()).env_clear();
+    python.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        python.current_dir(folder);
+    }
+    python
+}
+
+/// As root it needs no no_new_privs. A filter: the number is at 0, the arguments at 16, 24 … (`struct seccomp_data`).
+const WITHOUT: &str = "
+import ctypes, os, struct, sys
+call, argument, program = int(sys.argv[1]), [int(word) for word in sys.argv[2].split()], sys.argv[3:]
+step = lambda code, yes, no, k: struct.pack('HBBI', code, yes, no, k)
+looks = [step(0x20, 0, 0, argument[0]), step(0x15, 0, 1, argument[1])] if argument else []
+steps = [step(0x20, 0, 0, 0), step(0x15, 0, len(looks) + 1, call)] + looks + [step(6, 0, 0, 0x50001), step(6, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b''.join(steps))
+filter = ctypes.create_string_buffer(struct.pack('HxxxxxxP', len(steps), ctypes.addressof(code)))
+assert ctypes.CDLL(None, use_errno=True).prctl(22, 2, ctypes.byref(filter), 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execv(program[0], program)
+";
+
 fn left_out() -> Result<()> {
     let house = open_house().add_box("soft", "unsafe_open_network = true\nunsafe_unhardened = true").start()?;
     let show = FakeAgents::shell("grep -E '^(Seccomp|CapEff):' /proc/self/status")?;
@@ -185,6 +236,7 @@ fn probe(launch: &BoxRun, body: &str) -> Result<Value> {
 }
 
 const ALL: &[Need] = &[Need::Gateway, Need::Boxd, Need::Namespaces, Need::Python];
+const ROOT: &[Need] = &[Need::Gateway, Need::Boxd, Need::Python, Need::Root];
 /// The usual user of an image.
 const USER: u32 = 1000;
 const SOON: Duration = Duration::from_secs(30);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use box_spec::marks::{DIGITS, SHORTEST};
-use box_spec::{Marks, Provider};
+use box_spec::{Agent, Marks, Provider};
 use harness::fakes::FakeAgents;
 use harness::files::put_deep;
-use harness::{BoxRun, Case, Claimed, House, HouseBuilder, Need, case};
+use harness::{BoxRun, Case, Claimed, House, HouseBuilder, Need, Ran, case};
 use serde_json::Value;
 use standin::Real;
 
@@ -17,6 +17,7 @@ pub(crate) const CASES: &[Case] = &[
     case("planted::a_secret_of_the_house_in_a_box_ends_the_launch_and_its_place_is_told", ended).needs(ALL),
     case("planted::what_is_no_secret_of_the_house_or_not_in_the_box_ends_nothing", goes_on).needs(ALL),
     case("planted::what_a_search_leaves_out_is_told", bounds).needs(ALL),
+    case("planted::certificates_that_are_changed_before_the_word_to_go_end_the_launch", distrusted).needs(CODEX),
     case("planted::each_claim_is_told_other_marks_and_no_secret", marks).needs(&[Need::Gateway]),
 ];
 
@@ -118,6 +119,75 @@ fn bounds() -> Result<()> {
     Ok(())
 }
 
+/// A program that the image runs before the agent leaves a process behind, which puts a folder of its own in the place of
+/// boxd's: what clients are told to trust is read back by its name.
+fn distrusted() -> Result<()> {
+    let builder = House::builder().agent("codex").secret_for(Provider::Openai, Real::from_text(OTHER));
+    let house = builder.open_network().start()?;
+    for file in ["ca.pem", "bundle.pem", "wgetrc"] {
+        // On a busy machine it may come too late, after the word to go; a box that never looks is never told.
+        let tries = (0..10).map(|_| changed(&house, file));
+        let ran = tries.filter_map(|ran| ran.map(|(ran, _)| (ran.code != Some(0)).then_some(ran)).transpose()).next();
+        let ran = ran.with_context(|| format!("{file} was changed, and the agent started"))??.expect_code(77)?;
+        ensure!(ran.stderr.contains("trusts_house"), "{file}: {}", ran.stderr);
+        ensure!(ran.stdout.is_empty(), "{file}: the agent started: {}", ran.text());
+        let failed = house.wait_line("the failure", |line| line["kind"] == "failed")?;
+        ensure!(failed["inside"].to_string().contains("trusts_house"), "{failed}");
+    }
+    // With boxd's own files the same is no fault.
+    let (ran, came) = changed(&house, "none")?;
+    ran.expect_code(0)?;
+    ensure!(came, "nothing was changed");
+    Ok(())
+}
+
+/// A run of which one file is changed, and whether that was done before it ended.
+fn changed(house: &House, file: &str) -> Result<(Ran, bool)> {
+    let launch = BoxRun::new(house, "one")?.agent("codex").prompt("hi");
+    let trust = launch.session_folder().join("trust");
+    std::fs::create_dir_all(&trust).context("make the folder")?;
+    let program = CHANGES.replace("TRUST", &trust.display().to_string()).replace("FILE", file);
+    let fakes = FakeAgents::program_as(Agent::Codex, program.as_bytes())?;
+    // The search takes a while, so that whoever changes files has one too.
+    put_deep(&launch.home().join("dear"), "a-".repeat(400_000).as_bytes(), 0o600)?;
+    let launch = launch.agents(fakes.folder());
+    let ran = launch.run(SOON)?;
+    Ok((ran, trust.with_extension("boxd").is_dir()))
+}
+
+/// Waits for boxd's first file (`IN_MOVED_TO`). What it does not change stays boxd's, which goes on writing where it was.
+const CHANGES: &str = r#"#!/usr/bin/env python3
+import ctypes, os, sys
+if "debug" not in sys.argv:
+    import time
+    time.sleep(0.5)
+    print("started")
+    sys.exit(0)
+told, tell = os.pipe()
+if os.fork():
+    os.read(told, 1)
+    sys.exit(1)
+os.setsid()
+for stream in range(3):
+    os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+libc, trust, own = ctypes.CDLL(None), "TRUST", "TRUST.boxd"
+watch = libc.inotify_init()
+libc.inotify_add_watch(watch, trust.encode(), 0x80)
+os.write(tell, b"!")
+os.read(watch, 4096)
+os.rename(trust, own)
+os.mkdir(trust)
+for name in ("ca.pem", "bundle.pem", "wgetrc"):
+    if name == "FILE":
+        text = "changed"
+    elif name == "wgetrc":
+        text = "ca_certificate = " + trust + "/bundle.pem\n"
+    else:
+        os.symlink(own + "/" + name, trust + "/" + name)
+        continue
+    open(trust + "/" + name, "w").write(text)
+"#;
+
 fn marks() -> Result<()> {
     let mut house = builder().start()?;
     let first = Claimed::take(&house.door("one"))?;
@@ -164,6 +234,7 @@ fn last_attested(house: &House) -> Result<Value> {
 }
 
 const ALL: &[Need] = &[Need::Gateway, Need::Boxd, Need::Namespaces];
+const CODEX: &[Need] = &[Need::Gateway, Need::Boxd, Need::Python];
 const KEY: &str = "sk-ant-api03-KEY-of-the-house-in-the-box-01";
 const OTHER: &str = "sk-proj-KEY-of-another-box-0002";
 const ACCESS: &str = "sk-ant-oat01-ACCESS-of-a-login-000003";

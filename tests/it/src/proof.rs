@@ -3,18 +3,19 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use box_spec::wire::{CLAIM_UPGRADE, Identity, PROTOCOL};
 use box_spec::{Agent, Fingerprint, FromHouse, Spec};
 use harness::fakes::FakeAgents;
-use harness::{BoxRun, Case, House, Need, case};
+use harness::{BoxRun, Case, House, Need, Tools, case, process};
 use standin::Real;
 
 pub(crate) const CASES: &[Case] = &[
     case("proof::a_certificate_that_is_not_the_houses_is_76", another_certificate).needs(BOTH),
-    case("proof::a_box_with_a_network_of_its_own_is_77", open_box).needs(BOTH),
+    case("proof::a_box_with_a_network_of_its_own_is_77", open_box).needs(ALL),
 ];
 
 /// Somebody at the door shows the fingerprint of one house and the certificate of another.
@@ -88,7 +89,29 @@ fn open_box() -> Result<()> {
     ensure!(ran.stderr.contains("locked"), "which proof failed is not said: {}", ran.stderr);
     let line = house.wait_line("the failure", |line| line["kind"] == "failed")?;
     ensure!(line["inside"].as_str().is_some_and(|inside| inside.contains("locked")), "{line}");
+    // Without the word to go on, boxd does not even ask for a run.
+    let claims = house.ledger()?.iter().filter(|line| line["kind"] == "claim").count();
+    let mut asked = Command::new(Tools::boxd()?);
+    let session = tempfile::tempdir()?;
+    asked.env_clear().args(["run", "--agent", "claude", "--session"]).arg(session.path());
+    let ran = process::run(open_network(asked.arg("--door").arg(house.door("one")).arg("hi")), None, SOON)?;
+    let ran = ran.expect_code(77)?;
+    ensure!(
+        ran.stderr.contains("the network interface other is up") && ran.stderr.contains("network_mode: none"),
+        "{}",
+        ran.stderr
+    );
+    ensure!(house.ledger()?.iter().filter(|line| line["kind"] == "claim").count() == claims, "a run was claimed");
     Ok(())
+}
+
+/// In a network namespace with an interface that is up, whatever this machine has.
+fn open_network(command: &Command) -> Command {
+    let mut inside = Command::new("unshare");
+    let script = "ip link add other type veth peer name end && ip link set other up && exec \"$@\"";
+    inside.args(["--map-root-user", "--net", "sh", "-euc", script, "sh"]);
+    inside.arg(command.get_program()).args(command.get_args()).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    inside
 }
 
 fn started_at(door: &Path) -> Result<harness::Ran> {
@@ -96,4 +119,6 @@ fn started_at(door: &Path) -> Result<harness::Ran> {
     BoxRun::at_door(door.to_owned())?.agents(fakes.folder()).prompt("hi").run(Duration::from_secs(30))
 }
 
+const SOON: Duration = Duration::from_secs(30);
+const ALL: &[Need] = &[Need::Gateway, Need::Boxd, Need::Namespaces];
 const BOTH: &[Need] = &[Need::Gateway, Need::Boxd];

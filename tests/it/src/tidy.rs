@@ -5,6 +5,7 @@ mod crates;
 mod fences;
 mod texts;
 mod coverage;
+mod pages;
 
 use harness::{Case, case};
 
@@ -19,6 +20,8 @@ pub(crate) const CASES: &[Case] = &[
     case("tidy::no_text_names_a_path_of_a_machine", texts::no_machine_paths),
     case("tidy::lockfiles_name_no_registry_host", texts::lockfiles),
     case("tidy::every_test_of_the_coverage_table_exists", coverage::names_exist),
+    case("tidy::every_test_that_a_page_names_exists", pages::names_exist),
+    case("tidy::every_fact_of_an_attestation_has_its_planted_fault", pages::facts_are_planted),
     case("tidy::the_matrix_of_the_docs_is_the_one_that_is_tested", coverage::matrix_is_published),
     case("tidy::links_of_the_docs_lead_somewhere", texts::links),
 ];

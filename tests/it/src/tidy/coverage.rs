@@ -1,7 +1,5 @@
 //! The table of `docs/coverage.md`: every test that it names exists, and it has the rows that it had.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context, Result, ensure};
 use harness::Tools;
 
@@ -10,13 +8,7 @@ use super::sources;
 pub(super) fn names_exist() -> Result<()> {
     let page = std::fs::read_to_string(Tools::workspace().join("docs/coverage.md")).context("read docs/coverage.md")?;
     let sources = sources::rust()?;
-    let cases: BTreeSet<&str> = sources
-        .iter()
-        .filter(|source| source.is_in("tests/it/src"))
-        .flat_map(|source| source.text.split("case(").skip(1))
-        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
-        .collect();
-    ensure!(cases.len() >= 100, "saw only {} cases", cases.len());
+    let cases = sources::cases(&sources)?;
     let mut findings = Vec::new();
     let (mut rows, mut gaps) = (0, 0);
     for row in

@@ -1,5 +1,6 @@
 //! The committed texts, read once per rule.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -38,6 +39,18 @@ pub(crate) fn rust() -> Result<Vec<Source>> {
         ensure!(sources.iter().any(|source| source.path == must), "did not see {must}");
     }
     Ok(sources)
+}
+
+/// The names of all cases of the integration tests but those that are made from tables.
+pub(crate) fn cases(sources: &[Source]) -> Result<BTreeSet<&str>> {
+    let cases: BTreeSet<&str> = sources
+        .iter()
+        .filter(|source| source.is_in("tests/it/src"))
+        .flat_map(|source| source.text.split("case(").skip(1))
+        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+        .collect();
+    ensure!(cases.len() >= 100, "saw only {} cases", cases.len());
+    Ok(cases)
 }
 
 /// All texts whose names end so.
