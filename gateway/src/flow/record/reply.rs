@@ -205,7 +205,7 @@ impl Look {
             }
             Err(mut frame) => {
                 if let Some(trailers) = frame.trailers_mut() {
-                    self.bell.watch().blot(trailers);
+                    self.bell.watch().clear(trailers);
                 }
                 self.rest(Some(frame))
             }

@@ -53,16 +53,16 @@ impl Watch {
         Ok(())
     }
 
-    /// Removes what gives a credential of its own, and blots out every echo.
-    pub(super) fn clear(&self, headers: &mut HeaderMap) {
+    /// Removes from a head, or from trailers, what gives a credential of its own, and blots out every echo.
+    pub fn clear(&self, headers: &mut HeaderMap) {
         for name in GIVING {
             headers.remove(name);
         }
         self.blot(headers);
     }
 
-    /// Blots out every echo in a head or in trailers. A field with one in its name goes altogether.
-    pub fn blot(&self, headers: &mut HeaderMap) {
+    /// A field with one in its name goes altogether.
+    fn blot(&self, headers: &mut HeaderMap) {
         let named: Vec<HeaderName> =
             headers.keys().filter(|name| self.needles.are_in_folded(name.as_str().as_bytes())).cloned().collect();
         for name in named {

@@ -155,5 +155,17 @@ fn given() -> Result<()> {
             ensure!(answer.header(name).is_some() == kept, "{host} {name}: {answer:?}");
         }
     }
+    // RFC 7615 §3 lets `Authentication-Info` come behind the body.
+    let head = b"HTTP/1.1 200 OK\r\ntrailer: x-kept, authentication-info\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfine\r\n0\r\n";
+    let trailers = b"x-kept: 1\r\nauthentication-info: n=1\r\n\r\n";
+    let pieces = vec![(Duration::ZERO, [&head[..], &trailers[..]].concat())];
+    wire.standin.rules(vec![Rule::new("", Fault::Raw { pieces, then: Then::Keep })]);
+    for (host, kept) in [("api.test", false), ("open.test", true)] {
+        let mut inside = wire.inside(host)?;
+        inside.send(&get(host, "/trailers", "TE: trailers\r\nConnection: close, TE\r\n"))?;
+        let came = inside.rest()?;
+        ensure!(holds(&came, "x-kept: 1"), "{}", String::from_utf8_lossy(&came));
+        ensure!(holds(&came, "authentication-info: n=1") == kept, "{host}: {}", String::from_utf8_lossy(&came));
+    }
     Ok(())
 }
