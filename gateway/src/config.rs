@@ -13,6 +13,7 @@ mod sending;
 pub mod presets;
 mod secrets;
 mod grants;
+mod egress;
 mod exposures;
 
 use std::net::SocketAddr;

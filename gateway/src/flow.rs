@@ -231,6 +231,9 @@ async fn proceed(
                     return record::refused_after(&house.ledger, caller, line, &told, shape);
                 }
             };
+            if let Some(reads) = outbound.reads() {
+                line.note_body(reads.notes().clone());
+            }
             let side = body.side;
             match relay::relay(&house.upstreams, outbound, body).await {
                 Ok(Answered::Arrived(arrived)) => {

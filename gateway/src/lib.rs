@@ -9,6 +9,7 @@ pub mod flow;
 pub mod operator;
 
 pub mod policy;
+pub mod body;
 pub mod runs;
 pub mod box_key;
 pub mod ledger;

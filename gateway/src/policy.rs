@@ -8,6 +8,7 @@ pub mod escapes;
 pub mod providers;
 pub mod durable;
 pub mod carriers;
+pub mod egress;
 mod index;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use crate::vault::{SecretName, SentAs};
 
 use index::Index;
 
+pub use egress::Egress;
 pub use host_pattern::HostPattern;
 pub use path::{NormalPath, PathFault, PathPrefix};
 pub use path_pattern::PathPattern;
@@ -54,6 +56,8 @@ pub struct Grant {
     pub keeps_credentials: bool,
     /// Lets a WebSocket through; otherwise an upgrade is refused at once, and the agent sends plain requests.
     pub websocket: bool,
+    /// What a model's provider may do for the box by itself.
+    pub egress: Egress,
     matching: Matching,
 }
 
@@ -203,6 +207,7 @@ impl Grant {
             upstream_ca: None,
             keeps_credentials: false,
             websocket: false,
+            egress: Egress { tools: Vec::new(), fetch: Vec::new() },
             matching,
         }
     }

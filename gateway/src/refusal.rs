@@ -50,6 +50,7 @@ pub enum Reason {
     UpgradeRefused,
     SentinelAstray,
     DurableCredential,
+    ProviderEgress,
     CredentialOutage,
     CredentialRejected,
     LedgerDown,
@@ -119,7 +120,7 @@ impl Told {
 }
 
 impl Reason {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::NoRunToken,
         Self::BadAuthority,
         Self::BadRequest,
@@ -137,6 +138,7 @@ impl Reason {
         Self::UpgradeRefused,
         Self::SentinelAstray,
         Self::DurableCredential,
+        Self::ProviderEgress,
         Self::CredentialOutage,
         Self::CredentialRejected,
         Self::LedgerDown,
@@ -171,6 +173,7 @@ impl Reason {
             Self::UpgradeRefused => "upgrade-refused",
             Self::SentinelAstray => "sentinel-astray",
             Self::DurableCredential => "durable-credential",
+            Self::ProviderEgress => "provider-egress",
             Self::CredentialOutage => "credential-outage",
             Self::CredentialRejected => "credential-rejected",
             Self::LedgerDown => "ledger-down",
@@ -207,6 +210,7 @@ impl Reason {
             | Self::NoGrant
             | Self::SentinelAstray
             | Self::DurableCredential
+            | Self::ProviderEgress
             | Self::RunOver
             | Self::KeyRefused => StatusCode::FORBIDDEN,
             Self::MethodNever => StatusCode::METHOD_NOT_ALLOWED,
@@ -235,6 +239,7 @@ impl Reason {
             | Self::UpgradeRefused
             | Self::SentinelAstray
             | Self::DurableCredential
+            | Self::ProviderEgress
             | Self::RunOver
             | Self::ClaimRefused
             | Self::ReportRefused
@@ -287,6 +292,7 @@ impl Reason {
             | Self::MethodNever
             | Self::SentinelAstray
             | Self::DurableCredential
+            | Self::ProviderEgress
             | Self::CredentialOutage
             | Self::CredentialRejected
             | Self::LedgerDown
@@ -322,6 +328,9 @@ impl Reason {
             Self::MethodNever => "TRACE is never forwarded",
             Self::UpgradeRefused => "send it as a plain request: this upgrade is not let through here",
             Self::SentinelAstray => "the box's stand-in credential is only for its own provider",
+            Self::ProviderEgress => {
+                "this is policy, not an outage: an operator can let it through by `provider_tools` or `provider_fetch` in the grant"
+            }
             Self::DurableCredential => "no grant can allow turning a credential into a durable one",
             Self::CredentialOutage => {
                 "this is an outage of the house, not policy: an operator must supply the credential (gateway status names it)"

@@ -1,6 +1,7 @@
 //! WebSocket: the opening handshake as RFC 6455 has it, read strictly from a request and checked in its answer.
 
 pub mod frames;
+pub mod messages;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine;

@@ -13,6 +13,7 @@ use crate::tls::UpstreamCa;
 use crate::vault::SecretName;
 
 use super::convert::{Known, plain_name, unique};
+use super::egress;
 use super::faults::Faults;
 use super::presets::{self, Preset};
 use super::raw::{RawGrant, RawMatch, RawSending, Texts};
@@ -52,6 +53,7 @@ fn convert_one(
         matches,
         websocket,
         websocket_paths,
+        egress,
         upstream_ca,
         unsafe_dial,
         unsafe_keep_credentials,
@@ -74,6 +76,7 @@ fn convert_one(
     grant.part = part.map(|part| Arc::from(part.value));
     grant.websocket = convert_websocket(websocket.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.serves.clone());
+    grant.egress = egress::convert(egress, &hosts, &grant, faults);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, "unsafe_dial", faults));
     grant.upstream_ca = upstream_ca.and_then(|file| roots(&file, base, faults));

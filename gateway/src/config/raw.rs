@@ -104,10 +104,18 @@ pub(super) struct RawGrant {
     pub(super) matches: RawMatch,
     pub(super) websocket: Option<At<bool>>,
     pub(super) websocket_paths: Texts,
+    pub(super) egress: RawEgress,
     pub(super) upstream_ca: Text,
     pub(super) unsafe_dial: Text,
     pub(super) unsafe_keep_credentials: Option<At<bool>>,
     pub(super) unsafe_secret_hosts: Option<At<bool>>,
+}
+
+/// The keys of a grant that say what a model's provider may do by itself.
+#[derive(Clone, Debug)]
+pub(super) struct RawEgress {
+    pub(super) provider_tools: Texts,
+    pub(super) provider_fetch: Texts,
 }
 
 /// The keys of a grant that say what it is for.
@@ -271,6 +279,10 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
         sending: read_sending(&mut section, faults),
         websocket: section.flag("websocket", faults),
         websocket_paths: section.texts("websocket_paths", faults),
+        egress: RawEgress {
+            provider_tools: section.texts("provider_tools", faults),
+            provider_fetch: section.texts("provider_fetch", faults),
+        },
         upstream_ca: section.text("upstream_ca", faults),
         unsafe_dial: section.text("unsafe_dial", faults),
         unsafe_keep_credentials: section.flag("unsafe_keep_credentials", faults),

@@ -8,6 +8,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Uri};
 
+use crate::body::Reads;
 use crate::echo::Needles;
 use crate::flow::identify::Caller;
 use crate::flow::judge::Permit;
@@ -31,6 +32,7 @@ pub struct Outbound {
     injected: Vec<HeaderName>,
     handshake: Option<Handshake>,
     needles: Option<Arc<Needles>>,
+    reads: Option<Reads>,
 }
 
 impl Outbound {
@@ -64,6 +66,12 @@ impl Outbound {
     #[must_use]
     pub const fn needles(&self) -> Option<&Arc<Needles>> {
         self.needles.as_ref()
+    }
+
+    /// What its body is read for.
+    #[must_use]
+    pub const fn reads(&self) -> Option<&Reads> {
+        self.reads.as_ref()
     }
 
     /// The head to send, and the WebSocket handshake that it is.
@@ -105,6 +113,11 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
     if needles.is_some() {
         ask_plainly(&mut head);
     }
+    let reads = Reads::of(&target, &grant, &head);
+    if reads.is_some() {
+        // What is said in a WebSocket is read: it comes unpacked.
+        head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+    }
     // Read before its hop-by-hop fields go, and after the credentials went: a subprotocol that carried one is not offered.
     let handshake = match Asked::by(&head) {
         Ok(Asked::WebSocket(handshake)) => Some(handshake),
@@ -136,7 +149,7 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
             "a sentinel was left over after the overwrite",
         )));
     }
-    Ok(Outbound { caller, target, scheme, grant, head, injected, handshake, needles })
+    Ok(Outbound { caller, target, scheme, grant, head, injected, handshake, needles, reads })
 }
 
 fn outage_refusal(name: &str, inside: &str) -> Refusal {

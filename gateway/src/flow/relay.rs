@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use http::{HeaderName, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use tokio_rustls::TlsConnector;
 
 use crate::config::Limits;
@@ -88,12 +88,14 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     let grant = outbound.grant().name.clone();
     let injected = outbound.injected().to_vec();
     let told = move |refusal: Refusal| Told::new(Some(target.clone()), refusal.with_grant(grant.as_str()));
-    let watch = Watch::of(&outbound);
+    let (watch, reads) = (Watch::of(&outbound), outbound.reads().cloned());
     let mut timings = Vec::new();
     let begun = Instant::now();
 
     let way = Way::of(&outbound);
     let (head, handshake) = outbound.into_head();
+    let read = reads.as_ref().filter(|_| !from_box.body.is_end_stream());
+    let reading = read.map(|reads| reads.body(&head.headers)).transpose().map_err(&told)?;
     let kept_one = if handshake.is_none() { upstreams.pool.take(&key) } else { None };
     let (mut lease, mut kept) = match kept_one {
         Some(lease) => (lease, true),
@@ -101,7 +103,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     };
     let (body, side) = (from_box.body, from_box.side);
     let (gate, word) = Gate::of(&head.headers).unzip();
-    let upload = Upload::new(body, gate);
+    let (upload, verdict) = Upload::new(body, gate, reading, &way.caller);
     let sent = Arc::clone(&upload.progress().sent);
     let mut request = Request::from_parts(head, upload);
     interim::listen(&mut request, side, word.clone(), watch.clone());
@@ -115,13 +117,18 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
                     kept = false;
                     lease = connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?;
                 }
-                Some(_) | None => return Err(told(no_answer(error.error(), &way))),
+                Some(_) | None => {
+                    return Err(told(verdict.refusal().unwrap_or_else(|| no_answer(error.error(), &way))));
+                }
             },
             Err(_) => return Err(told(late())),
         }
     };
     if let Some(word) = word {
         word.answered();
+    }
+    if let Some(refusal) = verdict.at_answer() {
+        return Err(told(refusal));
     }
     side.hinted().await;
     timings.push(("head", begun.elapsed()));
@@ -138,6 +145,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
             of_box: from_box.upgrade,
             injected,
             watch,
+            reads,
             timings,
         }));
     }

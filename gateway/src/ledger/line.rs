@@ -7,6 +7,7 @@ use http::HeaderName;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use crate::body::Notes;
 use crate::refusal::Reason;
 
 use super::entry::{Caller, time_text};
@@ -25,6 +26,8 @@ pub struct Line {
     injected: Vec<HeaderName>,
     /// Cancelled when its run is over.
     over: Option<CancellationToken>,
+    /// What is found in its body.
+    body: Option<Notes>,
     /// Taken by the closing.
     queue: Option<Arc<Queue>>,
 }
@@ -62,7 +65,7 @@ pub enum Ended {
 
 impl Line {
     pub(super) const fn new(sequence: u64, caller: Caller, opened: Instant, queue: Arc<Queue>) -> Self {
-        Self { sequence, caller, opened, injected: Vec::new(), over: None, queue: Some(queue) }
+        Self { sequence, caller, opened, injected: Vec::new(), over: None, body: None, queue: Some(queue) }
     }
 
     #[must_use]
@@ -80,6 +83,11 @@ impl Line {
         self.over = Some(over);
     }
 
+    /// Remembers what is found in its body while it passes.
+    pub fn note_body(&mut self, notes: Notes) {
+        self.body = Some(notes);
+    }
+
     /// Closes the line. Never waits and never fails: its place was reserved when it was opened.
     pub fn close(mut self, outcome: Outcome) {
         self.end(outcome);
@@ -91,7 +99,7 @@ impl Line {
         };
         outcome.injected.append(&mut self.injected);
         outcome.injected.truncate(INJECTED_LIMIT);
-        let body = closed_body(self.sequence, &self.caller, outcome, self.opened.elapsed());
+        let body = closed_body(self.sequence, &self.caller, outcome, self.opened.elapsed(), self.body.as_ref());
         queue.close_line(Closing { of: self.sequence, body });
     }
 }
@@ -131,7 +139,7 @@ pub(super) fn unknown_body(of: u64, caller: &Caller, inside: &str) -> Body {
     words.finish()
 }
 
-fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration) -> Body {
+fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration, body: Option<&Notes>) -> Body {
     let Outcome { status, bytes_up, bytes_down, ended, reason, inside, injected, timings } = outcome;
     let mut words = begun(of, caller);
     words.text("ended", ended.word());
@@ -142,6 +150,14 @@ fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration) -> 
     words.text_if("inside", inside.as_deref().map(shown::sentence).as_deref());
     if !injected.is_empty() {
         words.texts("injected", injected.iter().map(HeaderName::as_str));
+    }
+    let notes = body.map(Notes::read).unwrap_or_default();
+    if !notes.is_empty() {
+        let mut facts = Words::new();
+        for (key, found) in &notes {
+            facts.texts(key, found.iter().map(String::as_str));
+        }
+        words.raw("facts", &facts.into_object());
     }
     words.number("lasted_us", micros(lasted));
     if !timings.is_empty() {

@@ -51,6 +51,13 @@ pub fn response(refusal: &Refusal, model: Option<Provider>) -> Response<Full<Byt
     response
 }
 
+/// The same as an event in a WebSocket to a model, as OpenAI's servers tell an error there.
+#[must_use]
+pub fn event(refusal: &Refusal) -> String {
+    let error = json!({ "type": "invalid_request_error", "code": refusal.reason().code(), "message": sentence(refusal), "param": null });
+    json!({ "type": "error", "status": StatusCode::BAD_REQUEST.as_u16(), "error": error }).to_string()
+}
+
 /// Many clients show the status line and never the body: wget, pip, urllib, `raise_for_status` of requests.
 fn phrase(reason: Reason) -> Option<ReasonPhrase> {
     let usual = reason.status().canonical_reason().unwrap_or("Refused");

@@ -57,13 +57,31 @@ fn asked(house: &House) -> Result<Vec<String>> {
         .collect())
 }
 
-/// The names of a request's header fields and of what its body holds.
+/// The names of a request's header fields and of what its body holds, and the types of the tools that it offers the model.
 fn sent(seen: &Seen) -> Vec<String> {
     let method = &seen.method;
     let fields = seen.headers.iter().map(|(name, _)| format!("{method} field {}", name.to_ascii_lowercase()));
     let body: Value = serde_json::from_str(&seen.text()).unwrap_or_default();
     let keys = body.as_object().into_iter().flat_map(|body| body.keys());
-    fields.chain(keys.map(|key| format!("{method} body {key}"))).collect()
+    let offered = tools(&body).into_iter().map(|kind| format!("{method} tool of type {kind}"));
+    fields.chain(keys.map(|key| format!("{method} body {key}"))).chain(offered).collect()
+}
+
+/// The type of every tool that stands in a list of that name, wherever it is.
+fn tools(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(tools).collect(),
+        Value::Object(fields) => {
+            let listed = fields.get("tools").and_then(Value::as_array).into_iter().flatten();
+            let kinds = listed.map(|tool| match tool["type"].as_str() {
+                Some("web_search") => format!("web_search, external_web_access {}", tool["external_web_access"]),
+                Some(kind) => kind.to_owned(),
+                None => "(none)".to_owned(),
+            });
+            kinds.chain(fields.values().flat_map(tools)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// What stands in the agent's home. A database's side files come and go.

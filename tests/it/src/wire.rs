@@ -17,6 +17,7 @@ mod house;
 mod silence;
 mod providers;
 mod tunnels;
+mod egress;
 
 use harness::Case;
 
@@ -39,4 +40,7 @@ pub(crate) const MODULES: &[&[Case]] = &[
     silence::CASES,
     providers::CASES,
     tunnels::CASES,
+    egress::CASES,
+    egress::sessions::CASES,
+    egress::agents::CASES,
 ];

@@ -87,6 +87,10 @@ impl Beat {
                 let (tool, input) = rest.split_once(' ').unwrap_or((rest, "{}"));
                 Some(Self::Mcp { tool: tool.to_owned(), input: serde_json::from_str(input).ok()? })
             }
+            "tool" => {
+                let (name, input) = rest.trim().split_once(' ')?;
+                Some(Self::Tool { name: name.to_owned(), input: serde_json::from_str(input).ok()? })
+            }
             "sleep" => seconds(rest).map(Self::Silence),
             "ping" => seconds(rest).map(Self::Pings),
             "drip" => Some(Self::Drip { pieces: rest.trim().parse().ok()?, every: Duration::from_secs(1) }),

@@ -8,6 +8,8 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use crate::body::Reads;
+use crate::body::messages::Judged;
 use crate::drain::Drain;
 use crate::flow::identify::Caller;
 use crate::flow::record::Reply;
@@ -15,8 +17,10 @@ use crate::flow::record::echo::Bell;
 use crate::flow::relay::Switched;
 use crate::flow::relay::session::{Ear, Parting, Passed, carry};
 use crate::house::House;
-use crate::ledger::{Ended, Line, Outcome};
-use crate::refusal::Reason;
+use crate::ledger::{Ended, Ledger, Line, Outcome};
+use crate::refusal::{Reason, Refusal};
+
+use super::told::weigh;
 
 /// A WebSocket with the line of its handshake, and its place among the requests of its box.
 struct Session {
@@ -27,6 +31,9 @@ struct Session {
     idle: Duration,
     timings: Vec<(&'static str, Duration)>,
     bell: Option<Bell>,
+    reads: Option<Reads>,
+    ledger: Ledger,
+    caller: Caller,
     over: CancellationToken,
     drain: Drain,
 }
@@ -39,7 +46,7 @@ pub fn switched(
     mut line: Line,
     place: OwnedSemaphorePermit,
 ) -> (Response<Reply>, impl Future<Output = ()> + Send + use<>) {
-    let Switched { response, upstream, of_box, injected, watch, timings } = switched;
+    let Switched { response, upstream, of_box, injected, watch, reads, timings } = switched;
     line.note_injected(injected);
     let session = Session {
         ends: Some((of_box, upstream)),
@@ -49,6 +56,9 @@ pub fn switched(
         idle: house.limits.websocket_idle,
         timings,
         bell: watch.map(|watch| Bell::new(watch, &house.ledger, caller)),
+        reads,
+        ledger: house.ledger.clone(),
+        caller: caller.clone(),
         over: caller.run().over().clone(),
         drain: house.drain.clone(),
     };
@@ -62,29 +72,45 @@ impl Session {
         let Ok(of_box) = of_box.await else { return };
         let ear =
             self.bell.as_ref().map(|bell| Ear { needles: &bell.watch().needles, heard: |found| bell.heard(found) });
+        let judged = self.reads.clone().map(Judged::new);
+        let (of_box, upstream) = (TokioIo::new(of_box), TokioIo::new(upstream));
         let parting = tokio::select! {
             biased;
             () = self.over.cancelled() => return,
-            parting = carry(TokioIo::new(of_box), TokioIo::new(upstream), &self.passed, self.idle, ear) => parting,
+            parting = carry(of_box, upstream, &self.passed, self.idle, ear, judged) => parting,
         };
         match parting {
             Parting::Complete => self.close(Ended::Complete, None),
             Parting::BoxGone => self.close(Ended::Aborted, None),
-            Parting::UpstreamGone(inside) => self.close(Ended::Incomplete, Some(inside)),
-            Parting::Silent => self.close(Ended::Incomplete, Some("nothing passed for too long".to_owned())),
+            Parting::UpstreamGone(inside) => self.failed(inside),
+            Parting::Silent => self.failed("nothing passed for too long".to_owned()),
+            Parting::Refused(refusal) => self.refused(refusal),
         }
     }
 
-    /// `inside` where it ended for a failure upstream.
-    fn close(&mut self, ended: Ended, inside: Option<String>) {
+    fn failed(&mut self, inside: String) {
+        self.close(Ended::Incomplete, Some((Reason::UpstreamFailed, inside)));
+    }
+
+    fn refused(&mut self, refusal: Refusal) {
+        let why = (refusal.reason(), refusal.inside().to_owned());
+        if let Some(reads) = &self.reads {
+            weigh(&self.ledger, &self.caller, &reads.told(refusal));
+        }
+        self.close(Ended::Cut, Some(why));
+    }
+
+    /// `why` where it ended for more than that one side had done.
+    fn close(&mut self, ended: Ended, why: Option<(Reason, String)>) {
         let Some(line) = self.line.take() else { return };
         let (bytes_up, bytes_down) = self.passed.bytes();
+        let (reason, inside) = why.unzip();
         line.close(Outcome {
             status: Some(StatusCode::SWITCHING_PROTOCOLS.as_u16()),
             bytes_up,
             bytes_down,
             ended,
-            reason: inside.is_some().then_some(Reason::UpstreamFailed),
+            reason,
             inside,
             injected: Vec::new(),
             timings: std::mem::take(&mut self.timings),

@@ -64,7 +64,7 @@ pub fn refused_after(
 }
 
 /// Counts what is policy, and raises the alarm for what an operator must look at.
-fn weigh(ledger: &Ledger, caller: &Caller, told: &Told) {
+pub(super) fn weigh(ledger: &Ledger, caller: &Caller, told: &Told) {
     count(caller, told);
     if is_alarming(told.refusal.reason()) {
         alarm(ledger, caller, told);

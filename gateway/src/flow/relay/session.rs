@@ -12,11 +12,14 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
+use crate::body::Reads;
+use crate::body::messages::Judged;
 use crate::echo::{FramedScan, Needles};
 use crate::hops;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{Reason, Refusal, answer};
 use crate::websocket::Handshake;
 use crate::websocket::frames::Frames;
+use crate::websocket::messages;
 
 use super::echo::Watch;
 
@@ -28,6 +31,8 @@ pub struct Switched {
     pub injected: Vec<HeaderName>,
     /// What the upstream's frames are looked through for.
     pub watch: Option<Watch>,
+    /// What the box's messages are read for.
+    pub reads: Option<Reads>,
     pub timings: Vec<(&'static str, Duration)>,
 }
 
@@ -63,6 +68,8 @@ pub enum Parting {
     UpstreamGone(String),
     /// Nothing passed for too long.
     Silent,
+    /// The box said something that does not pass.
+    Refused(Refusal),
 }
 
 /// Checks a 101 against the handshake that was sent, and takes the stream that comes with it.
@@ -89,32 +96,55 @@ pub(super) async fn switch(
 }
 
 /// Carries bytes both ways until one side ends; the other then has a moment to end too. `idle` is how long both may be
-/// silent. What is dropped is cut.
-pub async fn carry<B, U, H>(of_box: B, upstream: U, passed: &Passed, idle: Duration, ear: Option<Ear<'_, H>>) -> Parting
+/// silent. What is dropped is cut. What the box says is judged, where it is read: a refusal ends both sides.
+pub async fn carry<B, U, H>(
+    of_box: B,
+    upstream: U,
+    passed: &Passed,
+    idle: Duration,
+    ear: Option<Ear<'_, H>>,
+    judged: Option<Box<Judged>>,
+) -> Parting
 where
     B: AsyncRead + AsyncWrite,
     U: AsyncRead + AsyncWrite,
     H: Fn(u64),
 {
-    let (box_out, box_in) = tokio::io::split(of_box);
+    let (box_out, mut box_in) = tokio::io::split(of_box);
     let (upstream_out, upstream_in) = tokio::io::split(upstream);
-    let mut up = pin!(one_way(box_out, upstream_in, &passed.up, passed, None::<Ear<'_, H>>));
-    let mut down = pin!(one_way(upstream_out, box_in, &passed.down, passed, ear));
-    tokio::select! {
-        end = &mut up => {
-            if end.is_orderly() {
-                let _ = tokio::time::timeout(AFTER_END, down).await;
+    let parting = {
+        let mut up = pin!(one_way(box_out, upstream_in, &passed.up, passed, None::<Ear<'_, H>>, judged));
+        let mut down = pin!(one_way(upstream_out, &mut box_in, &passed.down, passed, ear, None));
+        tokio::select! {
+            end = &mut up => {
+                if end.is_orderly() {
+                    let _ = tokio::time::timeout(AFTER_END, down).await;
+                }
+                passed.parting(true, end)
             }
-            passed.parting(end.is_box(true), &end)
-        }
-        end = &mut down => {
-            if end.is_orderly() {
-                let _ = tokio::time::timeout(AFTER_END, up).await;
+            end = &mut down => {
+                if end.is_orderly() {
+                    let _ = tokio::time::timeout(AFTER_END, up).await;
+                }
+                passed.parting(false, end)
             }
-            passed.parting(end.is_box(false), &end)
+            () = passed.silence(idle) => Parting::Silent,
         }
-        () = passed.silence(idle) => Parting::Silent,
+    };
+    if let Parting::Refused(refusal) = &parting {
+        // A box that does not read is not waited for.
+        let _ = tokio::time::timeout(AFTER_END, tell(&mut box_in, refusal, passed)).await;
     }
+    parting
+}
+
+/// Tells the box why its session ends, where that would not stand in the middle of something else.
+async fn tell<W: AsyncWrite + Unpin>(to: &mut W, refusal: &Refusal, passed: &Passed) -> io::Result<()> {
+    if passed.is_between_messages() {
+        let words = [messages::text_frame(&answer::event(refusal)), messages::policy_close(refusal.outside())].concat();
+        write(to, &words, &passed.down, passed).await?;
+    }
+    to.shutdown().await
 }
 
 /// How one direction ended.
@@ -123,6 +153,7 @@ enum End {
     Finished,
     Read(io::Error),
     Write(io::Error),
+    Refused(Refusal),
 }
 
 async fn one_way<R, W, H>(
@@ -131,6 +162,7 @@ async fn one_way<R, W, H>(
     direction: &Direction,
     passed: &Passed,
     ear: Option<Ear<'_, H>>,
+    mut judged: Option<Box<Judged>>,
 ) -> End
 where
     R: AsyncRead + Unpin,
@@ -155,6 +187,11 @@ where
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return End::Read(error),
         };
+        if let Some(judged) = &mut judged
+            && let Err(refusal) = judged.judge(&piece[..read])
+        {
+            return End::Refused(refusal);
+        }
         let told = match &ear {
             Some(ear) => {
                 let cleared = match scan.pass(ear.needles, &piece[..read]) {
@@ -210,7 +247,7 @@ impl End {
     /// Whether it was the box that ended it, on the way up or down.
     const fn is_box(&self, up: bool) -> bool {
         match self {
-            Self::Finished | Self::Read(_) => up,
+            Self::Finished | Self::Read(_) | Self::Refused(_) => up,
             Self::Write(_) => !up,
         }
     }
@@ -247,13 +284,21 @@ impl Passed {
         }
     }
 
-    fn parting(&self, is_box: bool, end: &End) -> Parting {
+    /// Whether the box has been sent whole messages so far, and nothing of another.
+    fn is_between_messages(&self) -> bool {
+        self.down.frames.lock().unwrap_or_else(PoisonError::into_inner).at_rest()
+    }
+
+    /// `up` tells on which way it ended.
+    fn parting(&self, up: bool, end: End) -> Parting {
+        let is_box = end.is_box(up);
         let look = |direction: &Direction| {
             let frames = direction.frames.lock().unwrap_or_else(PoisonError::into_inner);
             (frames.closed(), frames.at_rest())
         };
         let ((up_closed, up_at_rest), (down_closed, down_at_rest)) = (look(&self.up), look(&self.down));
         match end {
+            End::Refused(refusal) => Parting::Refused(refusal),
             _ if up_closed || down_closed => Parting::Complete,
             End::Finished if is_box && up_at_rest && down_at_rest => Parting::Complete,
             _ if is_box => Parting::BoxGone,

@@ -21,6 +21,7 @@ pub struct HouseBuilder {
     secrets: Vec<(Provider, Real)>,
     grants: Vec<Grant>,
     websocket: Option<bool>,
+    of_models: String,
     ceiling: String,
     extra: String,
     ledger: String,
@@ -44,6 +45,7 @@ impl Default for HouseBuilder {
             secrets: Vec::new(),
             grants: Vec::new(),
             websocket: None,
+            of_models: String::new(),
             ceiling: "2m".into(),
             extra: String::new(),
             ledger: String::new(),
@@ -82,6 +84,13 @@ impl HouseBuilder {
     #[must_use]
     pub const fn websocket(mut self, allowed: bool) -> Self {
         self.websocket = Some(allowed);
+        self
+    }
+
+    /// More lines for each served grant.
+    #[must_use]
+    pub fn of_models(mut self, lines: &str) -> Self {
+        lines.clone_into(&mut self.of_models);
         self
     }
 
@@ -248,6 +257,9 @@ impl HouseBuilder {
             let speaks = grant.serves.is_some_and(|provider| provider != Provider::Anthropic);
             if let Some(allowed) = self.websocket.filter(|_| speaks) {
                 let _infallible = writeln!(text, "websocket = {allowed}");
+            }
+            if grant.serves.is_some() {
+                text += &self.of_models;
             }
         }
         text + &self.extra

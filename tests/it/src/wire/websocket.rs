@@ -1,6 +1,6 @@
 //! WebSockets through the interception, by the byte: the handshake, the session, and how it ends.
 
-mod frames;
+pub(super) mod frames;
 mod upstream;
 pub(super) mod handshake;
 pub(super) mod session;
@@ -58,7 +58,7 @@ impl Echo {
 }
 
 /// An opening handshake with these header lines besides.
-fn asking(host: &str, path: &str, headers: &str) -> Vec<u8> {
+pub(super) fn asking(host: &str, path: &str, headers: &str) -> Vec<u8> {
     format!(
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n{KEY}{headers}\r\n"
     )

@@ -26,7 +26,7 @@ where
     let passed = Passed::default();
     let began = Instant::now();
     let carried = async {
-        let parting = carry(b, c, &passed, idle, None::<Ear<'_, fn(u64)>>).await;
+        let parting = carry(b, c, &passed, idle, None::<Ear<'_, fn(u64)>>, None).await;
         (parting, began.elapsed())
     };
     let ((parting, took), (), ()) = tokio::join!(carried, of_box(a), of_upstream(d));

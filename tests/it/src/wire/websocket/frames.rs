@@ -5,14 +5,14 @@ use std::io::Read;
 use anyhow::{Context, Result};
 
 /// A frame as it came.
-pub(super) struct Came {
-    pub(super) opcode: u8,
-    pub(super) payload: Vec<u8>,
-    pub(super) raw: Vec<u8>,
+pub(in crate::wire) struct Came {
+    pub(in crate::wire) opcode: u8,
+    pub(in crate::wire) payload: Vec<u8>,
+    pub(in crate::wire) raw: Vec<u8>,
 }
 
 /// One whole message, masked as a client must or not as a server must not.
-pub(super) fn frame(opcode: u8, payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8> {
+pub(in crate::wire) fn frame(opcode: u8, payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8> {
     let bit = if mask.is_some() { 0x80 } else { 0 };
     let mut frame = vec![0x80 | opcode];
     match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
@@ -33,7 +33,7 @@ pub(super) fn frame(opcode: u8, payload: &[u8], mask: Option<[u8; 4]>) -> Vec<u8
 }
 
 /// The next frame, unmasked.
-pub(super) fn read(stream: &mut impl Read) -> Result<Came> {
+pub(in crate::wire) fn read(stream: &mut impl Read) -> Result<Came> {
     let mut raw = take(stream, 2)?;
     let (opcode, second) = (raw[0] & 0x0f, raw[1]);
     let length = match second & 0x7f {
@@ -64,8 +64,8 @@ fn take(stream: &mut impl Read, length: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(super) const TEXT: u8 = 1;
-pub(super) const BINARY: u8 = 2;
-pub(super) const CLOSE: u8 = 8;
-pub(super) const PING: u8 = 9;
-pub(super) const PONG: u8 = 10;
+pub(in crate::wire) const TEXT: u8 = 1;
+pub(in crate::wire) const BINARY: u8 = 2;
+pub(in crate::wire) const CLOSE: u8 = 8;
+pub(in crate::wire) const PING: u8 = 9;
+pub(in crate::wire) const PONG: u8 = 10;

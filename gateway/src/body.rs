@@ -1,0 +1,227 @@
+//! Body: what a request's body is read for while it goes out. Each piece is judged before it goes on, and the last one only when
+//! the whole is judged: of a body that is refused no provider ever has the end. Nothing is kept but what cannot be judged yet.
+
+pub mod json;
+pub mod coding;
+pub mod model;
+pub mod messages;
+mod notes;
+
+use std::sync::Arc;
+
+use box_spec::Provider;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+
+use crate::host::Target;
+use crate::policy::{Grant, NormalPath, Serves, providers};
+use crate::refusal::{Reason, Refusal, Told};
+
+use coding::Coding;
+use json::Broken;
+use model::{Asked, Model, State, Stop};
+
+pub use notes::Notes;
+
+/// What the bodies of a request, or the messages of its WebSocket, are read for. Small: a request is moved often.
+#[derive(Clone, Debug)]
+pub struct Reads(Arc<Aim>);
+
+#[derive(Debug)]
+struct Aim {
+    provider: Provider,
+    target: Target,
+    grant: Arc<Grant>,
+    notes: Notes,
+}
+
+/// One body, as far as it was read.
+pub struct Reading {
+    reads: Reads,
+    coding: Coding,
+    reader: json::Reader,
+    state: State,
+    is_empty: bool,
+}
+
+/// Why a body is not read on.
+enum Halt {
+    Coding(coding::Fault),
+    Model(Broken<Stop>),
+}
+
+impl Reads {
+    /// What is read of a request that this grant lets through; nothing where it goes to no model's provider.
+    #[must_use]
+    pub fn of(target: &Target, grant: &Arc<Grant>, head: &Parts) -> Option<Self> {
+        let (provider, is_read) = match (providers::model_host(target.host()), &grant.serves) {
+            (Some(provider), _) => (provider, !is_a_file(provider, head)),
+            // Elsewhere its API may stand below any path, beside others that nobody knows.
+            (None, Some(Serves::Provider(provider))) => (*provider, may_be_a_model(*provider, head)),
+            (None, Some(Serves::Service(_)) | None) => return None,
+        };
+        let aim = || Aim { provider, target: target.clone(), grant: Arc::clone(grant), notes: Notes::default() };
+        is_read.then(|| Self(Arc::new(aim())))
+    }
+
+    /// The refusal on its way.
+    #[must_use]
+    pub fn told(&self, refusal: Refusal) -> Told {
+        Told::new(Some(self.0.target.clone()), refusal)
+    }
+
+    /// What was found in it, for the line.
+    #[must_use]
+    pub fn notes(&self) -> &Notes {
+        &self.0.notes
+    }
+
+    /// A body with this head.
+    ///
+    /// # Errors
+    /// It cannot be read: in a coding or in characters that are not known.
+    pub fn body(&self, headers: &HeaderMap) -> Result<Box<Reading>, Refusal> {
+        let coding = Coding::of(headers).map_err(|fault| self.unclear(&fault.to_string()))?;
+        for value in headers.get_all(CONTENT_TYPE) {
+            if !is_utf8(value.as_bytes()) {
+                return Err(self.unclear("it is written in other characters than UTF-8"));
+            }
+        }
+        Ok(self.reading(coding))
+    }
+
+    /// A message of a WebSocket, which is never packed.
+    #[must_use]
+    pub fn message(&self) -> Box<Reading> {
+        self.reading(Coding::none())
+    }
+
+    fn reading(&self, coding: Coding) -> Box<Reading> {
+        let (reader, state) = (json::Reader::default(), State::default());
+        Box::new(Reading { reads: self.clone(), coding, reader, state, is_empty: true })
+    }
+
+    /// A body whose meaning is not certain.
+    #[must_use]
+    pub fn unclear(&self, why: &str) -> Refusal {
+        let outside = format!("what this asks of the provider cannot be told: {why}");
+        Refusal::new(Reason::BadRequest, outside, format!("a body for a model: {why}"))
+            .with_hint("send one JSON object (RFC 8259) in UTF-8, plain or packed by gzip, br or zstd, each name once")
+            .with_grant(self.0.grant.name.as_str())
+    }
+
+    fn refused(&self, asked: &Asked) -> Refusal {
+        let grant = self.0.grant.name.as_str();
+        let (outside, inside, key) = match asked {
+            Asked::Tool(name) => (
+                format!("this asks the provider for {name:?}, which grant {grant:?} does not let through"),
+                format!("asks the provider for {name}"),
+                format!("provider_tools = [{name:?}]"),
+            ),
+            Asked::Fetch(place) => (
+                format!("this asks the provider to fetch from {place}, which grant {grant:?} does not let through"),
+                format!("asks the provider to fetch from {place}"),
+                "provider_fetch = [\"https://HOST/*\"]".to_owned(),
+            ),
+        };
+        Refusal::new(Reason::ProviderEgress, outside, inside)
+            .with_hint(format!("this is policy, not an outage: an operator can allow it by `{key}` in grant {grant:?}"))
+            .with_grant(grant)
+    }
+}
+
+impl Reading {
+    /// Judges a piece. Tells how many bytes at the end of all that came must wait, for they are not judged yet.
+    ///
+    /// # Errors
+    /// The refusal. Nothing of the piece may go on.
+    pub fn judge(&mut self, piece: &[u8]) -> Result<usize, Refusal> {
+        self.is_empty &= piece.is_empty();
+        let Self { reads, coding, reader, state, .. } = self;
+        let egress = &reads.0.grant.egress;
+        let read = |bytes: &[u8]| {
+            let mut model = Model::new(reads.0.provider, egress, state);
+            reader.read(bytes, &mut model).map_err(Halt::Model)
+        };
+        let told = coding.unpack(piece, read);
+        self.noted(told)?;
+        Ok(self.coding.waits())
+    }
+
+    /// Judges the end: only now may what waited go on.
+    ///
+    /// # Errors
+    /// The refusal; for one, it is not whole.
+    pub fn end(&mut self) -> Result<(), Refusal> {
+        // Nothing asks for nothing.
+        if self.is_empty {
+            return Ok(());
+        }
+        let Self { reads, coding, reader, state, .. } = self;
+        let egress = &reads.0.grant.egress;
+        let told = coding.end(|bytes: &[u8]| {
+            let mut model = Model::new(reads.0.provider, egress, state);
+            reader.read(bytes, &mut model).map_err(Halt::Model)
+        });
+        let told = told.and_then(|()| {
+            let mut model = Model::new(reads.0.provider, egress, state);
+            reader.end(&mut model).map_err(Halt::Model)
+        });
+        self.noted(told)
+    }
+
+    /// Writes a refusal down that nobody is told any more.
+    pub fn note(&self, refusal: &Refusal) {
+        self.reads.notes().add("body_refused", format!("{}: {}", refusal.reason(), refusal.inside()));
+    }
+
+    fn noted(&mut self, told: Result<(), Halt>) -> Result<(), Refusal> {
+        for asked in self.state.let_through() {
+            match asked {
+                Asked::Tool(name) => self.reads.notes().add("provider_tools", name),
+                Asked::Fetch(place) => self.reads.notes().add("provider_fetch", place),
+            }
+        }
+        told.map_err(|halt| match halt {
+            Halt::Model(Broken::Listener(Stop::Refused(asked))) => self.reads.refused(&asked),
+            Halt::Model(Broken::Listener(Stop::Unclear(why))) => self.reads.unclear(why),
+            Halt::Model(Broken::Json(fault)) => self.reads.unclear(&fault.to_string()),
+            Halt::Coding(fault) => self.reads.unclear(&fault.to_string()),
+        })
+    }
+}
+
+impl From<coding::Fault> for Halt {
+    fn from(fault: coding::Fault) -> Self {
+        Self::Coding(fault)
+    }
+}
+
+/// Whether a body is sent as a file and away from the routes of models, in every reading: it asks for nothing.
+fn is_a_file(provider: Provider, head: &Parts) -> bool {
+    let mut kinds = head.headers.get_all(CONTENT_TYPE).into_iter();
+    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
+    let kind = kind.as_bytes().to_ascii_lowercase();
+    let is_file = kind.starts_with(b"multipart/") || kind.starts_with(b"application/octet-stream");
+    is_file && !may_be_a_model(provider, head)
+}
+
+/// Whether some reading of the path leads to the models of this provider, or to them below something else.
+fn may_be_a_model(provider: Provider, head: &Parts) -> bool {
+    let models = providers::facts(provider).model_paths;
+    NormalPath::parse(head.uri.path())
+        .map_or(true, |path| path.could_be(|reading| models.iter().any(|model| reading.contains(model))))
+}
+
+/// JSON is UTF-8 (RFC 8259 §8.1); a reader that believes a `charset` would take another text from the same bytes.
+fn is_utf8(content_type: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content_type).to_ascii_lowercase();
+    text.match_indices("charset").all(|(at, word)| {
+        let value = text[at + word.len()..].trim_start_matches(['*', ' ', '=', '"', '\'']);
+        value.starts_with("utf-8") || value.starts_with("utf8")
+    })
+}
+
+#[cfg(test)]
+mod tests;
