@@ -139,7 +139,8 @@ fn raw(text: &str, faults: &mut Faults) -> Option<raw::RawConfig> {
     errors.is_empty().then(|| raw::read(&table, faults))
 }
 
-const LONGEST_FILE: u64 = 1024 * 1024;
+/// Ten thousand grants take less than half of it.
+const LONGEST_FILE: u64 = 4 * 1024 * 1024;
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests put files there that the house would not")]

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use harness::{Claimed, Tools, process};
 use nix::sys::signal::Signal;
 use tokio::runtime::Runtime;
 
 use crate::certs::{HOST, MANY};
 use crate::ground::{FIRST, Ground, Wanted};
+use crate::history;
 use crate::origin;
 use crate::wire::{Connection, Route};
 
@@ -72,7 +73,10 @@ fn life(work: Work, units: usize, wanted: &Wanted) -> Result<u64> {
     let runtime = Runtime::new().context("start the client")?;
     let address = runtime.block_on(origin::start(folder.path()))?;
     let ground = Ground::new(folder, address);
-    let house = ground.house(&Wanted { patient: true, ..wanted.clone() })?.prepare()?;
+    let mut house = ground.house(&Wanted { patient: true, ..wanted.clone() })?.prepare()?;
+    if wanted.history > 0 {
+        history::give(&mut house, wanted.history)?;
+    }
     let counts = ground.path().join("callgrind.out");
     let running = process::start(under_callgrind(&house, &counts)?, None)?;
     let end = Instant::now() + READY;
@@ -84,6 +88,11 @@ fn life(work: Work, units: usize, wanted: &Wanted) -> Result<u64> {
         }
     };
     let route = ground.by_door(&house, &claimed)?;
+    // What the start skipped of its ledger is read meanwhile, and is no part of the work.
+    while house.status()?["ledger"]["history"] != "read" {
+        ensure!(Instant::now() < end, "the ledger's history is not read: {}", running.stderr());
+        std::thread::sleep(Duration::from_millis(100));
+    }
     runtime.block_on(async {
         tokio::time::timeout(PATIENCE, go(work, units, &route)).await.context("the work was not done in time")?
     })?;

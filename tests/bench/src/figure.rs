@@ -33,9 +33,9 @@ pub(crate) enum Rule {
 }
 
 use Rule::{AtLeastTimes, MoreBy, Most, Times};
-use Subject::{Boxgate, BoxgateAlways, BoxgateBox, Hudsucker, Nginx};
+use Subject::{Boxgate, BoxgateAlways, BoxgateBox, BoxgateTcp, Hudsucker, Nginx};
 
-pub(crate) const FIGURES: [Figure; 17] = [
+pub(crate) const FIGURES: [Figure; 21] = [
     figure("CPU µs per new connection, known host", Measure::Connect, "cpu", &[boxgate(Times(Hudsucker, 1.0))]),
     figure("new connections/s, 16 at a time", Measure::Connect, "rate", &[boxgate(AtLeastTimes(Hudsucker, 1.0))]),
     figure("CPU µs per connection, new host", Measure::Mint, "cpu", &[boxgate(Times(Hudsucker, 0.8))]),
@@ -50,7 +50,7 @@ pub(crate) const FIGURES: [Figure; 17] = [
         "request p50 µs, 1 connection",
         Measure::Single,
         "p50",
-        &[boxgate(Times(Nginx, 1.0)), Target { of: BoxgateBox, rule: MoreBy(Boxgate, 25.0) }],
+        &[boxgate(Times(Nginx, 1.0)), Target { of: BoxgateBox, rule: MoreBy(BoxgateTcp, 25.0) }],
     ),
     figure(
         "requests/s, 64 connections",
@@ -78,6 +78,10 @@ pub(crate) const FIGURES: [Figure; 17] = [
         &[boxgate(Times(Hudsucker, 1.0)), boxgate(Most(100.0))],
     ),
     figure("the same, with a CA and a ledger of 1 GiB", Measure::StartOld, "ms", &[boxgate(Most(50.0))]),
+    figure("instructions, 10,000 grants : 10", Measure::ManyGrants, "ratio", &[boxgate(Most(1.05))]),
+    figure("instructions, a long ledger : an empty one", Measure::LongLedger, "ratio", &[boxgate(Most(1.05))]),
+    figure("instructions, 1,000 doors : 1", Measure::ManyDoors, "ratio", &[boxgate(Most(1.05))]),
+    figure("KiB per idle door", Measure::ManyDoors, "door", &[boxgate(Most(32.0))]),
 ];
 
 const fn figure(name: &'static str, measure: Measure, key: &'static str, targets: &'static [Target]) -> Figure {

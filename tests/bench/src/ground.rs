@@ -21,11 +21,13 @@ pub struct Ground {
 ///
 /// # Defaults
 ///
-/// 200 grants, one box, the ledger in `batch`.
+/// 200 grants, one box, an empty ledger in `batch`.
 #[derive(Clone)]
 pub struct Wanted {
     pub grants: usize,
     pub boxes: usize,
+    /// Bytes of ledger that the house wrote before.
+    pub history: u64,
     pub sync: &'static str,
     /// The state lies in memory.
     pub in_memory: bool,
@@ -35,7 +37,7 @@ pub struct Wanted {
 
 impl Default for Wanted {
     fn default() -> Self {
-        Self { grants: 200, boxes: 1, sync: "batch", in_memory: false, patient: false }
+        Self { grants: 200, boxes: 1, history: 0, sync: "batch", in_memory: false, patient: false }
     }
 }
 

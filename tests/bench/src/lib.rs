@@ -5,4 +5,5 @@ pub mod certs;
 pub mod origin;
 pub mod wire;
 pub mod ground;
+pub mod history;
 pub mod count;

@@ -4,6 +4,7 @@
 mod subject;
 mod measure;
 mod load;
+mod flat;
 mod cost;
 mod figure;
 mod rounds;
@@ -41,9 +42,15 @@ enum Task {
 
 #[derive(clap::Args)]
 struct Options {
-    /// Short rounds, for a first look.
+    /// Three short rounds, for a first look.
     #[arg(long)]
     quick: bool,
+    /// Five short rounds: all figures in a quarter of an hour.
+    #[arg(long, conflicts_with = "quick")]
+    short: bool,
+    /// Goes on where an earlier one was broken off, as this file has it; it is written after each measure.
+    #[arg(long)]
+    resume: Option<PathBuf>,
     #[arg(long)]
     rounds: Option<usize>,
     /// Subjects to leave out.
@@ -87,17 +94,28 @@ fn run(options: &Options) -> Result<()> {
         measures: measures.to_vec(),
         subjects: subjects.collect(),
         rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 5 }),
-        size: if options.quick { QUICK } else { WHOLE },
+        size: if options.quick {
+            QUICK
+        } else if options.short {
+            SHORT
+        } else {
+            WHOLE
+        },
+        kept: options.resume.clone(),
         ground: &ground,
         runtime: &runtime,
     };
-    let taken = rounds::take(&plan, &options.programs);
+    let taken = rounds::take(&plan, &options.programs)?;
     drop(process.stdin.take());
     process.wait().context("wait for the origin")?;
     println!("{}", report::table(&plan, &taken));
     if let Some(path) = &options.json {
         let text = serde_json::to_string_pretty(&report::json(&plan, &taken)).context("write the report")?;
         std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    // It was taken whole: the next begins anew.
+    if let Some(path) = options.resume.as_ref().filter(|path| path.exists()) {
+        std::fs::remove_file(path).with_context(|| format!("remove {}", path.display()))?;
     }
     Ok(())
 }
@@ -124,7 +142,14 @@ fn origin(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-const WHOLE: Size =
-    Size { time: Duration::from_secs(2), hosts: 300, streams: 1000, events: 8, idle: 5000, ledger: 1 << 30 };
-const QUICK: Size =
-    Size { time: Duration::from_millis(700), hosts: 100, streams: 1000, events: 4, idle: 5000, ledger: 1 << 30 };
+const WHOLE: Size = Size {
+    time: Duration::from_secs(2),
+    hosts: 300,
+    streams: 1000,
+    events: 8,
+    idle: 5000,
+    ledger: 1 << 30,
+    history: 64 << 20,
+};
+const SHORT: Size = Size { time: Duration::from_millis(800), hosts: 150, events: 4, history: 16 << 20, ..WHOLE };
+const QUICK: Size = Size { time: Duration::from_millis(700), hosts: 100, ..SHORT };

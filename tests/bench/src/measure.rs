@@ -11,8 +11,9 @@ use clap::ValueEnum;
 use tokio::runtime::Runtime;
 
 use crate::cost;
+use crate::flat;
 use crate::load::{self, Done};
-use crate::subject::{Prepare, Started, Subject, old_house};
+use crate::subject::{Prepare, Started, Subject};
 
 /// One load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
@@ -39,10 +40,16 @@ pub(crate) enum Measure {
     Start,
     /// The start of a house that has a history.
     StartOld,
+    /// Instructions of a request with 10,000 grants and with 10.
+    ManyGrants,
+    /// The same with a long ledger and with an empty one.
+    LongLedger,
+    /// The same with 1,000 doors and with one, and the memory of a door.
+    ManyDoors,
 }
 
 /// What a measure gave, by name.
-pub(crate) type Numbers = BTreeMap<&'static str, f64>;
+pub(crate) type Numbers = BTreeMap<String, f64>;
 
 /// How long, and how much.
 #[derive(Clone, Copy)]
@@ -52,32 +59,50 @@ pub(crate) struct Size {
     pub(crate) streams: usize,
     pub(crate) events: u64,
     pub(crate) idle: usize,
-    /// Bytes.
+    /// Bytes of ledger before a start.
     pub(crate) ledger: u64,
+    /// The same where each is read under callgrind.
+    pub(crate) history: u64,
+}
+
+impl Size {
+    /// Tells it from other sizes.
+    pub(crate) fn words(&self) -> String {
+        let Self { time, hosts, streams, events, idle, ledger, history } = self;
+        format!("{time:?} {hosts} {streams} {events} {idle} {ledger} {history}")
+    }
 }
 
 impl Measure {
     /// Whom it is taken of.
     pub(crate) const fn subjects(self) -> &'static [Subject] {
-        use Subject::{Boxgate, BoxgateAlways, BoxgateBox, Direct, Hudsucker, Mitmproxy, Nginx};
+        use Subject::{Boxgate, BoxgateAlways, BoxgateBox, BoxgateTcp, Direct, Hudsucker, Mitmproxy, Nginx};
         match self {
-            Self::Connect | Self::Sixteen => &[Direct, Boxgate, Nginx, Hudsucker, Mitmproxy],
+            Self::Connect | Self::Sixteen => &[Direct, Boxgate, BoxgateTcp, Nginx, Hudsucker, Mitmproxy],
             Self::Mint | Self::Start => &[Boxgate, Nginx, Hudsucker, Mitmproxy],
-            Self::Single => &[Direct, Boxgate, BoxgateBox, Nginx, Hudsucker, Mitmproxy],
+            Self::Single => &[Direct, Boxgate, BoxgateBox, BoxgateTcp, Nginx, Hudsucker, Mitmproxy],
             Self::SixtyFour => &[Direct, Boxgate, BoxgateAlways, Nginx, Hudsucker],
-            Self::Down => &[Direct, Boxgate, BoxgateBox, Nginx, Hudsucker, Mitmproxy],
+            Self::Down => &[Direct, Boxgate, BoxgateBox, BoxgateTcp, Nginx, Hudsucker, Mitmproxy],
             Self::Up => &[Direct, Boxgate, Nginx, Hudsucker, Mitmproxy],
             Self::Events => &[Direct, Boxgate, Nginx, Hudsucker],
             Self::Idle => &[Boxgate, Nginx, Hudsucker],
-            Self::StartOld => &[Boxgate],
+            Self::StartOld | Self::ManyGrants | Self::LongLedger | Self::ManyDoors => &[Boxgate],
         }
+    }
+
+    /// Whether what others do changes nothing of it, so that once is enough.
+    pub(crate) const fn is_steady(self) -> bool {
+        matches!(self, Self::ManyGrants | Self::LongLedger | Self::ManyDoors)
     }
 
     /// Starts the subject, takes the measure, ends the subject.
     pub(crate) fn take(self, of: &mut dyn Prepare, ground: &Ground, runtime: &Runtime, size: &Size) -> Result<Numbers> {
+        if let Some(done) = flat::take(self, ground, size) {
+            return done;
+        }
         if self == Self::StartOld {
-            let started = old_house(ground, size.ledger)?;
-            return runtime.block_on(first(&started)).map(|ms| Numbers::from([("ms", ms)]));
+            let started = of.start_old(ground, size.ledger)?;
+            return runtime.block_on(first(&started)).map(|ms| named([("ms", ms)]));
         }
         let started = of.start(ground)?;
         let ms = runtime.block_on(first(&started))?;
@@ -92,7 +117,7 @@ impl Measure {
                 self.numbers(&done, &started, spent)
             }
         };
-        numbers.insert("foreign", noise.cores()?);
+        numbers.insert("foreign".to_owned(), noise.cores()?);
         Ok(numbers)
     }
 
@@ -107,7 +132,9 @@ impl Measure {
             Self::Down => load::bulk(route, false, size.time).await,
             Self::Up => load::bulk(route, true, size.time).await,
             Self::Events => load::events(route, size.streams, size.events, EVENT_PAUSE).await,
-            Self::Idle | Self::Start | Self::StartOld => anyhow::bail!("{self:?} is no load"),
+            Self::Idle | Self::Start | Self::StartOld | Self::ManyGrants | Self::LongLedger | Self::ManyDoors => {
+                anyhow::bail!("{self:?} is no load")
+            }
         }
     }
 
@@ -115,7 +142,7 @@ impl Measure {
         let spent = cost::cpu(&started.roots) - before;
         let each = |per: f64| spent / done.units as f64 * per;
         match self {
-            Self::Connect | Self::Mint | Self::Events => Numbers::from([
+            Self::Connect | Self::Mint | Self::Events => named([
                 ("cpu", each(1e6)),
                 ("rate", done.rate()),
                 ("p50", done.micros(0.5)),
@@ -124,11 +151,11 @@ impl Measure {
             Self::Down | Self::Up => {
                 // The first opens TLS; what stands before it is the shim.
                 let shim = started.roots.get(1).map(|root| cost::cpu(&[*root]) / done.units as f64 * 1e9);
-                let mut numbers = Numbers::from([("cpu", each(1e9)), ("rate", done.rate() / 1e6)]);
-                numbers.extend(shim.map(|shim| ("shim", shim)));
+                let mut numbers = named([("cpu", each(1e9)), ("rate", done.rate() / 1e6)]);
+                numbers.extend(shim.map(|shim| ("shim".to_owned(), shim)));
                 numbers
             }
-            _ => Numbers::from([
+            _ => named([
                 ("cpu", each(1e4)),
                 ("rate", done.rate()),
                 ("p50", done.micros(0.5)),
@@ -163,7 +190,7 @@ async fn overwrites(started: &Started) -> Result<()> {
 
 fn start(started: &Started, ms: f64) -> Result<Numbers> {
     std::thread::sleep(Duration::from_millis(300));
-    Ok(Numbers::from([("ms", ms), ("memory", cost::memory(&started.roots)? / 1024.0)]))
+    Ok(named([("ms", ms), ("memory", cost::memory(&started.roots)? / 1024.0)]))
 }
 
 async fn idle(started: &Started, size: &Size) -> Result<Numbers> {
@@ -173,7 +200,11 @@ async fn idle(started: &Started, size: &Size) -> Result<Numbers> {
     let after = cost::memory(&started.roots)?;
     let alive = load::alive(held).await;
     ensure!(alive == size.idle, "only {alive} of {} connections were alive at the end", size.idle);
-    Ok(Numbers::from([("memory", (after - before) / size.idle as f64), ("alive", alive as f64)]))
+    Ok(named([("memory", (after - before) / size.idle as f64), ("alive", alive as f64)]))
+}
+
+fn named<const N: usize>(numbers: [(&str, f64); N]) -> Numbers {
+    numbers.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()
 }
 
 /// Names a measure as it is asked for.

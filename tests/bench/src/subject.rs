@@ -13,7 +13,7 @@ use bench::wire::{Entrance, Route};
 use clap::ValueEnum;
 
 use boxgate::Form;
-pub(crate) use boxgate::{Boxgate, old_house};
+pub(crate) use boxgate::{Boxgate, waiting_house};
 
 /// One that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
@@ -24,6 +24,8 @@ pub(crate) enum Subject {
     Boxgate,
     /// The same behind boxd's shim, as an agent sees it.
     BoxgateBox,
+    /// boxgate at a box's TCP door.
+    BoxgateTcp,
     /// The unix door, with each line of the ledger synced to the disk before its request goes on.
     BoxgateAlways,
     /// Terminates and encrypts again, without CONNECT: the limit.
@@ -62,6 +64,7 @@ impl Subject {
             Self::Direct => "direct",
             Self::Boxgate => "boxgate",
             Self::BoxgateBox => "boxgate-box",
+            Self::BoxgateTcp => "boxgate-tcp",
             Self::BoxgateAlways => "boxgate-always",
             Self::Nginx => "nginx",
             Self::Hudsucker => "hudsucker",
@@ -76,6 +79,7 @@ impl Subject {
             Self::Direct => Box::new(Direct),
             Self::Boxgate => Box::new(Boxgate::new(Form::Door)),
             Self::BoxgateBox => Box::new(Boxgate::new(Form::Box)),
+            Self::BoxgateTcp => Box::new(Boxgate::new(Form::Tcp)),
             Self::BoxgateAlways => Box::new(Boxgate::new(Form::Always)),
             Self::Nginx => Box::new(peers::Nginx::new(ground, program(&programs.nginx)?)?),
             Self::Hudsucker => Box::new(peers::Hudsucker::new(program(&programs.hudsucker)?)),
@@ -88,6 +92,11 @@ impl Subject {
 pub(crate) trait Prepare {
     /// Starts it; it may not answer yet.
     fn start(&mut self, ground: &Ground) -> Result<Started>;
+
+    /// The same with a ledger of this many bytes, where it has one.
+    fn start_old(&mut self, _ground: &Ground, _ledger: u64) -> Result<Started> {
+        anyhow::bail!("it keeps no ledger")
+    }
 
     /// What it says of its version.
     fn version(&self) -> Result<String>;

@@ -11,15 +11,22 @@ use crate::steps::{MINUTE, installed, must, say, show};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Short rounds, for a first look.
+    /// Three short rounds, for a first look.
     #[arg(long)]
     quick: bool,
+    /// Five short rounds: all figures in a quarter of an hour.
+    #[arg(long, conflicts_with = "quick")]
+    short: bool,
+    /// Goes on where an earlier run with this option was broken off.
+    #[arg(long)]
+    resume: bool,
     #[arg(long)]
     rounds: Option<usize>,
     /// No peers: boxgate and the direct path alone.
     #[arg(long)]
     alone: bool,
-    /// Measures to take, all by default: connect, mint, single, sixteen, sixty-four, down, up, events, idle, start, start-old.
+    /// Measures to take, all by default: connect, mint, single, sixteen, sixty-four, down, up, events, idle, start, start-old,
+    /// many-grants, long-ledger, many-doors.
     measures: Vec<String>,
 }
 
@@ -33,6 +40,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     command.arg("--json").arg(&report);
     if options.quick {
         command.arg("--quick");
+    }
+    if options.short {
+        command.arg("--short");
+    }
+    if options.resume {
+        command.arg("--resume").arg(build::target()?.join("bench-taken.json"));
     }
     if let Some(rounds) = options.rounds {
         command.args(["--rounds", &rounds.to_string()]);

@@ -36,6 +36,13 @@ pub(crate) fn programs() -> Result<()> {
     Ok(())
 }
 
+/// Builds the gateway as it is shipped.
+pub(crate) fn shipped_gateway() -> Result<PathBuf> {
+    let arguments = ["build", "--release", "--locked", "-p", "gateway"];
+    must("build the gateway optimised (some minutes the first time)", &mut cargo(&arguments), 60 * MINUTE)?;
+    Ok(target()?.join("release/gateway"))
+}
+
 /// Builds boxd as the one static file that a box gets.
 pub(crate) fn boxd() -> Result<PathBuf> {
     let arguments = [

@@ -13,6 +13,9 @@ use crate::steps::{Done, MINUTE, installed, must, say, show};
 pub(crate) struct Options {
     /// Run the integration tests whose names contain this, and nothing else.
     filter: Option<String>,
+    /// Run the integration tests against the gateway as it is shipped, optimised.
+    #[arg(long)]
+    release: bool,
 }
 
 /// How many went how.
@@ -40,7 +43,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         sum.add(tests("unit tests", &["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"])?);
         sum.add(tests("documentation tests", &["test", "--workspace", "--locked", "--doc", "--no-fail-fast"])?);
     }
-    sum.add(integration(options.filter.as_deref())?);
+    let gateway = options.release.then(build::shipped_gateway).transpose()?;
+    sum.add(integration(options.filter.as_deref(), gateway)?);
     println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.skipped);
     Ok(if sum.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -127,9 +131,10 @@ fn tests(what: &str, arguments: &[&str]) -> Result<Sum> {
     Ok(Sum::of_cargo(&done))
 }
 
-fn integration(filter: Option<&str>) -> Result<Sum> {
+fn integration(filter: Option<&str>, gateway: Option<PathBuf>) -> Result<Sum> {
     let mut command = Command::new(build::target()?.join("debug/it"));
     command.args(filter).current_dir(build::workspace());
+    command.envs(gateway.map(|gateway| ("BOXGATE_TEST_GATEWAY", gateway)));
     let done = show("integration tests", &mut command, 60 * MINUTE)?;
     Sum::of_closing_line(&done).context("the integration tests ended without a sum")
 }

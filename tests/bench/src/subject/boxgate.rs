@@ -2,13 +2,20 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bench::ground::{FIRST, Ground, Wanted};
+use bench::history;
 use bench::wire::{Entrance, Route};
+use box_spec::wire::{Identity, proof_text};
+use harness::claim::{self, Answer};
 use harness::fakes::FakeAgents;
-use harness::{BoxRun, Claimed, House, Running, Tools, process, until};
+use harness::network::free_port;
+use harness::{BoxRun, Claimed, House, HouseBuilder, Running, Tools, process, until};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 
 use super::{Prepare, Started};
 
@@ -18,17 +25,21 @@ pub(super) enum Form {
     Door,
     /// Through boxd.
     Box,
+    /// Through a TCP door.
+    Tcp,
     /// Through the door, the ledger synced for each line.
     Always,
 }
 
 pub(crate) struct Boxgate {
     form: Form,
+    /// The house that has a history, made once.
+    old: Option<Rc<House>>,
 }
 
 impl Boxgate {
     pub(super) const fn new(form: Form) -> Self {
-        Self { form }
+        Self { form, old: None }
     }
 }
 
@@ -37,10 +48,23 @@ impl Prepare for Boxgate {
         let wanted = Wanted { sync: if self.form == Form::Always { "always" } else { "batch" }, ..Wanted::default() };
         let house = ground.house(&wanted)?;
         match self.form {
-            Form::Door | Form::Always => start(ground, house.prepare()?),
+            Form::Door | Form::Always => start(ground, Rc::new(house.prepare()?)),
+            Form::Tcp => at_tcp_door(ground, house),
             // The client comes by the machine's loopback, which is then the box's own.
             Form::Box => in_box(house.open_network().prepare()?),
         }
+    }
+
+    fn start_old(&mut self, ground: &Ground, ledger: u64) -> Result<Started> {
+        let house = match &self.old {
+            Some(house) => Rc::clone(house),
+            None => {
+                let mut house = ground.house(&Wanted::default())?.prepare()?;
+                history::give(&mut house, ledger)?;
+                Rc::clone(self.old.insert(Rc::new(house)))
+            }
+        };
+        start(ground, house)
     }
 
     fn version(&self) -> Result<String> {
@@ -49,37 +73,44 @@ impl Prepare for Boxgate {
 }
 
 /// Starts a house that was prepared, and claims a run.
-fn start(ground: &Ground, house: House) -> Result<Started> {
+fn start(ground: &Ground, house: Rc<House>) -> Result<Started> {
     settle();
     let began = Instant::now();
     let gateway = gateway(&house)?;
-    let claimed = claim(&house, &gateway)?;
+    let claimed = claimed(&house, &gateway)?;
     let route = ground.by_door(&house, &claimed)?;
     Ok(Started { route, began, roots: vec![gateway.pid()], _held: Box::new((claimed, gateway, house)) })
 }
 
-/// A house that ran before, with a ledger of this many bytes. The ledger is the same lines again and again, with the true
-/// ones at its end.
-pub(crate) fn old_house(ground: &Ground, ledger: u64) -> Result<Started> {
-    let mut house = ground.house(&Wanted::default())?.prepare()?;
-    house.start()?;
-    Claimed::take(&house.door(FIRST))?.report()?;
-    house.term()?.expect_code(0)?;
-    lengthen(&house, ledger)?;
-    start(ground, house)
+/// A house as it is wanted, that has a run and nothing to do.
+pub(crate) fn waiting_house(ground: &Ground, wanted: &Wanted) -> Result<Started> {
+    start(ground, Rc::new(ground.house(wanted)?.prepare()?))
 }
 
-fn lengthen(house: &House, bytes: u64) -> Result<()> {
-    use std::io::Write;
-    let lines = std::fs::read(house.ledger_file()).context("read the ledger")?;
-    let block = lines.repeat((1 << 20) / lines.len().max(1) + 1);
-    let mut file = std::fs::OpenOptions::new().write(true).open(house.ledger_file()).context("open the ledger")?;
-    let mut left = bytes;
-    while left > 0 {
-        file.write_all(&block).context("lengthen the ledger")?;
-        left = left.saturating_sub(block.len() as u64);
-    }
-    file.write_all(&lines).and_then(|()| file.sync_all()).context("lengthen the ledger")
+/// The run is claimed at a TCP door, and its client comes there.
+fn at_tcp_door(ground: &Ground, house: HouseBuilder) -> Result<Started> {
+    let at = free_port(std::net::Ipv4Addr::LOCALHOST.into())?;
+    let over = format!(
+        "\n[[box]]\nid = \"over\"\nagent = \"claude\"\nlisten = \"{at}\"\nkey_file = \"over.key\"\nunsafe_loopback = true\n"
+    );
+    let house = house.file("over.key", KEY.as_bytes()).extra(&over).prepare()?;
+    settle();
+    let began = Instant::now();
+    let gateway = gateway(&house)?;
+    let claimed = until("the TCP door", READY, || match Claimed::ask_at(at, &claim::claim(), proof) {
+        Ok(Answer::Taken(claimed)) => Some(claimed),
+        Ok(Answer::Refused { .. }) | Err(_) => None,
+    });
+    let claimed = claimed.with_context(|| gateway.stderr())?.attested()?;
+    let route = Route { entrance: Entrance::Proxy(at), ..ground.by_door(&house, &claimed)? };
+    Ok(Started { route, began, roots: vec![gateway.pid()], _held: Box::new((claimed, gateway, house)) })
+}
+
+/// The key of the TCP door, proved on what it says of itself.
+fn proof(door: &Identity) -> Option<String> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(KEY.as_bytes()).ok()?;
+    mac.update(proof_text(&door.house, &door.box_id, door.challenge.as_deref()?).as_bytes());
+    Some(mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A secret's file that was written just now is read again for each request, since another change could bear the same time.
@@ -94,7 +125,7 @@ fn gateway(house: &House) -> Result<Running> {
     process::start(command, None)
 }
 
-fn claim(house: &House, gateway: &Running) -> Result<Claimed> {
+fn claimed(house: &House, gateway: &Running) -> Result<Claimed> {
     let end = Instant::now() + READY;
     loop {
         match Claimed::take(&house.door(FIRST)) {
@@ -135,3 +166,4 @@ fn in_box(house: House) -> Result<Started> {
 }
 
 const READY: Duration = Duration::from_secs(20);
+const KEY: &str = "the-box-key-of-the-bench-5f1c";
