@@ -99,20 +99,22 @@ impl House {
         let Some(held) = files::lock_folder(&state).map_err(HouseFault::State)? else {
             return Err(HouseFault::Taken { state });
         };
-        let ca = Arc::new(Ca::open_or_make(&state.join("ca"))?);
         let vault = Vault::open(secrets).map_err(HouseFault::Vault)?;
         let ledger_file = ledger.file.clone();
         let ledger = Ledger::open(&ledger)?;
         let ids: Vec<BoxId> = boxes.iter().map(|of| of.id.clone()).collect();
         let runs = Runs::open(&state, &ids)?;
         count_back(&runs, &ledger, &ledger_file)?;
+        // The first that needs chance, which the process has gathered by now.
+        let ca = Arc::new(Ca::open_or_make(&state.join("ca"))?);
+        let tls = Arc::new(tls::Upstreams::new(&ca));
         tell_fingerprint(&boxes, &ca.fingerprint())?;
         let mut doors = Vec::with_capacity(boxes.len());
         for of in &boxes {
             doors.push(DoorListener::open(&of.door)?);
         }
         let drain = Drain::default();
-        let (dialer, tls) = (Arc::new(Dialer::new(&dial)), Arc::new(tls::Upstreams::new(&ca)));
+        let dialer = Arc::new(Dialer::new(&dial));
         let refresher = Refresher::new(Arc::clone(&dialer), Arc::clone(&tls), ledger.clone(), drain.clone());
         let upstreams = Upstreams::new(dialer, tls, &limits);
         let house = Self {

@@ -63,6 +63,7 @@ impl ServeFault {
 /// The configuration is bad, or something that the house needs cannot be had.
 pub fn run(path: &Path) -> Result<(), ServeFault> {
     close_to_others();
+    gather_chance();
     let config = config::load(path).map_err(ServeFault::Config)?;
     descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeFault::Runtime)?;
@@ -76,6 +77,17 @@ fn close_to_others() {
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {
         tracing::warn!(%error, "close the memory of this process to others of the same user");
     }
+}
+
+/// The cryptographic library measures the processor's jitter before it gives its first random bytes, which takes longer than
+/// all else at a start. So it begins at once, beside what reads files.
+fn gather_chance() {
+    let gather = || {
+        // Whoever needs random bytes asks again, and tells what went wrong.
+        let _ = aws_lc_rs::rand::fill(&mut [0]);
+    };
+    // Without the thread, the first who asks waits.
+    let _ = std::thread::Builder::new().name("chance".to_owned()).spawn(gather);
 }
 
 async fn serve(config: Config) -> Result<(), ServeFault> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
@@ -15,7 +15,8 @@ use crate::files::{self, FileError};
 /// The client configurations: the system's roots, and those of grants that bring their own. Never our own CA.
 #[derive(Debug)]
 pub struct Upstreams {
-    system: Arc<ClientConfig>,
+    /// Made once, by the thread that [`Upstreams::new`] starts or by whoever needs it before that is done.
+    system: Arc<OnceLock<Arc<ClientConfig>>>,
     own_ca: CertificateDer<'static>,
     /// As many as the configuration has files.
     special: Mutex<HashMap<UpstreamCa, Arc<ClientConfig>>>,
@@ -61,18 +62,26 @@ pub enum UpstreamTlsFault {
 }
 
 impl Upstreams {
-    /// Reads the system's roots; where there are none, takes the ones that came with the build.
+    /// Begins to read the system's roots, some hundred files, while the house is being built; where there are none, the ones
+    /// that came with the build are taken.
     #[must_use]
     pub fn new(ca: &Ca) -> Self {
         let own_ca = ca.certificate_der().clone();
-        Self { system: Arc::new(client_config(system_roots(), &own_ca)), own_ca, special: Mutex::default() }
+        let upstreams = Self { system: Arc::default(), own_ca: own_ca.clone(), special: Mutex::default() };
+        let system = Arc::clone(&upstreams.system);
+        let read = move || {
+            system.get_or_init(|| system_config(&own_ca));
+        };
+        // Without the thread, whoever first needs the roots reads them.
+        let _ = std::thread::Builder::new().name("roots".to_owned()).spawn(read);
+        upstreams
     }
 
     /// The configuration for a grant: its own roots alone, or the system's.
     #[must_use]
     pub fn client_config(&self, upstream_ca: Option<&UpstreamCa>) -> Arc<ClientConfig> {
         let Some(upstream_ca) = upstream_ca else {
-            return Arc::clone(&self.system);
+            return Arc::clone(self.system.get_or_init(|| system_config(&self.own_ca)));
         };
         let mut special = self.special.lock().unwrap_or_else(PoisonError::into_inner);
         let made = || {
@@ -148,6 +157,10 @@ impl UpstreamTlsFault {
             _ => Self::NotTls,
         }
     }
+}
+
+fn system_config(own_ca: &CertificateDer<'_>) -> Arc<ClientConfig> {
+    Arc::new(client_config(system_roots(), own_ca))
 }
 
 fn system_roots() -> RootCertStore {
