@@ -34,10 +34,11 @@ pub struct Ca {
     leaf_signer: Arc<dyn SigningKey>,
 }
 
-/// A leaf, ready for a handshake, and when a fresh one should take its place.
+/// A leaf, ready for a handshake, and when a fresh one should take its place: before its time too, where the clock was set back.
 #[derive(Clone, Debug)]
 pub struct Leaf {
     pub key: Arc<CertifiedKey>,
+    pub valid_from: SystemTime,
     pub renew_at: SystemTime,
 }
 
@@ -114,7 +115,7 @@ impl Ca {
         let certificate = leaf_params(host, Window { from, to })?.signed_by(&self.leaf_key, &self.issuer)?;
         let key = CertifiedKey::new(vec![certificate.der().clone()], Arc::clone(&self.leaf_signer));
         let renew_at = UNIX_EPOCH + Duration::from_secs(from + (to.saturating_sub(from)) / 3 * 2);
-        Ok(Leaf { key: Arc::new(key), renew_at })
+        Ok(Leaf { key: Arc::new(key), valid_from: UNIX_EPOCH + Duration::from_secs(from), renew_at })
     }
 
     fn open(certificate_file: &Path, key_file: &Path) -> Result<Self, CaError> {

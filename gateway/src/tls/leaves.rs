@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::ca::{Ca, CaError};
+use crate::ca::{Ca, CaError, Leaf};
 use crate::host::Target;
 
 /// The server configurations of all boxes, each minted when its target is first asked for.
@@ -39,6 +39,7 @@ struct Leaves {
 #[derive(Debug)]
 struct Kept {
     config: Arc<ServerConfig>,
+    valid_from: SystemTime,
     renew_at: SystemTime,
     used: u64,
 }
@@ -64,8 +65,9 @@ impl LeafConfigs {
         }
         // Minted without the lock: two who ask at once mint twice, and the later is kept.
         let leaf = self.ca.mint(target.host())?;
-        let config = Arc::new(server_config(leaf.key)?);
-        let kept = Kept { config: Arc::clone(&config), renew_at: leaf.renew_at, used: 0 };
+        let Leaf { key, valid_from, renew_at } = leaf;
+        let config = Arc::new(server_config(key)?);
+        let kept = Kept { config: Arc::clone(&config), valid_from, renew_at, used: 0 };
         self.with(box_id, |leaves| leaves.keep(target, kept, self.limit));
         Ok(config)
     }
@@ -82,7 +84,7 @@ impl LeafConfigs {
 impl Leaves {
     fn find(&mut self, now: SystemTime, target: &Target) -> Option<Arc<ServerConfig>> {
         self.clock += 1;
-        let kept = self.kept.get_mut(target).filter(|kept| now < kept.renew_at)?;
+        let kept = self.kept.get_mut(target).filter(|kept| (kept.valid_from..kept.renew_at).contains(&now))?;
         kept.used = self.clock;
         Some(Arc::clone(&kept.config))
     }
@@ -154,5 +156,16 @@ mod tests {
         let day = |days: u64| SystemTime::now() + Duration::from_secs(days * 86_400);
         assert!(Arc::ptr_eq(&first, &configs.at(day(59), &one, &target("a.test")).expect("kept")));
         assert!(!Arc::ptr_eq(&first, &configs.at(day(61), &one, &target("a.test")).expect("minted again")));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_leaf_of_the_future() {
+        let state = tempfile::tempdir().expect("a folder");
+        let configs = LeafConfigs::new(Arc::new(Ca::open_or_make(&state.path().join("ca")).expect("made")), 2);
+        let one = "one".parse().expect("an id");
+        let first = configs.for_target(&one, &target("a.test")).expect("minted");
+        let hours = |hours: u64| SystemTime::now() - Duration::from_secs(hours * 3600);
+        assert!(Arc::ptr_eq(&first, &configs.at(hours(1), &one, &target("a.test")).expect("kept")));
+        assert!(!Arc::ptr_eq(&first, &configs.at(hours(3), &one, &target("a.test")).expect("minted again")));
     }
 }

@@ -49,8 +49,11 @@ impl Credential {
     /// # Errors
     /// A ChatGPT login for which neither the configuration nor the token names an account: the provider would not
     /// know whom it serves. A text that says by its beginning that it is another provider's, or of another kind; one that
-    /// does not say of which kind it is, where nothing else does. One that answers cannot be looked through for.
+    /// does not say of which kind it is, where nothing else does; a line of another file with one in it. One that answers cannot be looked through for.
     pub fn new(whose: &Whose, value: SecretText) -> Result<Self, Malformed> {
+        if is_dressed(value.expose()) {
+            return Err(Malformed::Dressed);
+        }
         let said = SHAPES.iter().find(|(beginning, ..)| value.expose().starts_with(beginning));
         let mut whose = match (whose, said) {
             (Whose::ByShape(provider), Some((_, of, kind))) if of == provider => {
@@ -215,6 +218,12 @@ impl fmt::Debug for SecretText {
 /// The account that a ChatGPT login acts for.
 const ACCOUNT_HEADER: HeaderName = HeaderName::from_static("chatgpt-account-id");
 
+/// Whether a provider's credential stands in it behind a quote or a `NAME=`, as files for shells have it. Nobody takes it so.
+fn is_dressed(text: &str) -> bool {
+    let behind = |at: usize| at.checked_sub(1).is_some_and(|at| matches!(text.as_bytes()[at], b'"' | b'\'' | b'='));
+    SHAPES.iter().any(|(beginning, ..)| text.match_indices(beginning).any(|(at, _)| behind(at)))
+}
+
 /// How providers begin their credentials. A beginning that is not here says nothing.
 const SHAPES: [(&str, Provider, CredentialKind); 4] = [
     ("sk-ant-oat", Provider::Anthropic, CredentialKind::Login),
@@ -279,6 +288,10 @@ mod tests {
             (Anthropic, Login, "sk-ant-oat01-x", None),
             (Openai, ApiKey, "sk-x", None),
             (Anthropic, ApiKey, "of-a-relay", None),
+            (Anthropic, ApiKey, "\"sk-ant-api03-x\"", Some(Malformed::Dressed)),
+            (Anthropic, Login, "CLAUDE_CODE_OAUTH_TOKEN='sk-ant-oat01-x'", Some(Malformed::Dressed)),
+            (Openai, ApiKey, "OPENAI_API_KEY=sk-proj-x", Some(Malformed::Dressed)),
+            (Openai, ApiKey, "sk-x-sk-proj-y=", None),
         ] {
             let account = (provider == OpenaiCodex).then_some("mine");
             assert_eq!(made(provider, kind, account, text).err(), told, "{provider} {text}");
@@ -322,6 +335,7 @@ mod tests {
         assert!(service.headers(None).is_empty(), "nothing says how");
         let provider = made(Provider::Anthropic, CredentialKind::Login, None, real).expect("a credential");
         assert!(provider.headers(Some(&sent_as)).is_empty(), "its provider says how");
+        assert_eq!(of(&Whose::Service, "KEY=sk-ant-api03-x").err(), Some(Malformed::Dressed));
         for (text, provider) in [("sk-ant-oat01-x", Provider::Anthropic), ("sk-proj-x", Provider::Openai)] {
             assert_eq!(of(&Whose::Service, text).err(), Some(Malformed::Foreign(provider)), "{text}");
         }

@@ -50,6 +50,8 @@ pub enum Malformed {
     NotAscii,
     #[error("is no UTF-8")]
     NotUtf8,
+    #[error("holds a credential in quotes, or behind a `NAME=`: leave nothing but the credential itself in it")]
+    Dressed,
     #[error("is nothing that the answers can be looked through for")]
     Unsearchable,
     #[error("holds a token that names no ChatGPT account: give this [[secret]] its `account_id`")]
@@ -90,7 +92,8 @@ impl FileStamp {
                 metadata.ctime(),
                 metadata.ctime_nsec(),
             ),
-            fresh: metadata.ctime() >= now.saturating_sub(1),
+            // What lies in the future is from before the clock was set back: nothing that is written now bears such a time.
+            fresh: (now.saturating_sub(1)..=now.saturating_add(1)).contains(&metadata.ctime()),
         }
     }
 
