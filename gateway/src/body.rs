@@ -5,6 +5,7 @@ pub mod json;
 pub mod coding;
 pub mod model;
 pub mod messages;
+pub mod search;
 mod notes;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 
+use crate::echo::Needles;
 use crate::host::Target;
 use crate::policy::{Grant, NormalPath, Serves, providers};
 use crate::refusal::{Reason, Refusal, Told};
@@ -21,6 +23,7 @@ use crate::refusal::{Reason, Refusal, Told};
 use coding::Coding;
 use json::Broken;
 use model::{Asked, Model, State, Stop};
+use search::{Found, Search};
 
 pub use notes::Notes;
 
@@ -30,9 +33,11 @@ pub struct Reads(Arc<Aim>);
 
 #[derive(Debug)]
 struct Aim {
-    provider: Provider,
+    /// Whose models it may ask: then what it makes the provider do is read too.
+    provider: Option<Provider>,
     target: Target,
     grant: Arc<Grant>,
+    secrets: Arc<Needles>,
     notes: Notes,
 }
 
@@ -42,6 +47,7 @@ pub struct Reading {
     coding: Coding,
     reader: json::Reader,
     state: State,
+    search: Search,
     is_empty: bool,
 }
 
@@ -49,20 +55,52 @@ pub struct Reading {
 enum Halt {
     Coding(coding::Fault),
     Model(Broken<Stop>),
+    Carries(Refusal),
 }
 
 impl Reads {
-    /// What is read of a request that this grant lets through; nothing where it goes to no model's provider.
+    /// What is read of a request that this grant lets through, and what it may not carry.
     #[must_use]
-    pub fn of(target: &Target, grant: &Arc<Grant>, head: &Parts) -> Option<Self> {
-        let (provider, is_read) = match (providers::model_host(target.host()), &grant.serves) {
-            (Some(provider), _) => (provider, !is_a_file(provider, head)),
+    pub fn of(target: &Target, grant: &Arc<Grant>, head: &Parts, secrets: Arc<Needles>) -> Self {
+        let (target, grant) = (target.clone(), Arc::clone(grant));
+        let provider = match (providers::model_host(target.host()), &grant.serves) {
+            (Some(provider), _) => (!is_a_file(provider, head)).then_some(provider),
             // Elsewhere its API may stand below any path, beside others that nobody knows.
-            (None, Some(Serves::Provider(provider))) => (*provider, may_be_a_model(*provider, head)),
-            (None, Some(Serves::Service(_)) | None) => return None,
+            (None, Some(Serves::Provider(provider))) => may_be_a_model(*provider, head).then_some(*provider),
+            (None, Some(Serves::Service(_)) | None) => None,
         };
-        let aim = || Aim { provider, target: target.clone(), grant: Arc::clone(grant), notes: Notes::default() };
-        is_read.then(|| Self(Arc::new(aim())))
+        Self(Arc::new(Aim { provider, target, grant, secrets, notes: Notes::default() }))
+    }
+
+    /// Whether it is read for what it makes a provider do.
+    #[must_use]
+    pub fn is_for_a_model(&self) -> bool {
+        self.0.provider.is_some()
+    }
+
+    /// Where a request goes to, and by which grant.
+    #[must_use]
+    pub fn way(&self) -> (&Target, &str) {
+        (&self.0.target, self.0.grant.name.as_str())
+    }
+
+    /// Refuses what carries a real secret, or a stand-in where none belongs. A body to a model may tell a stand-in: the agent
+    /// says what it has seen, and a stand-in is worth nothing.
+    fn weigh(&self, found: Found) -> Result<(), Refusal> {
+        let serves_models = self.is_for_a_model() || matches!(self.0.grant.serves, Some(Serves::Provider(_)));
+        let refusal = match found {
+            Found::Sentinel if serves_models => {
+                self.0.notes.ring();
+                return Ok(());
+            }
+            Found::Sentinel => Refusal::new(
+                Reason::SentinelAstray,
+                "a stand-in credential was found where it does not belong",
+                "a sentinel in a body toward a host that is no model's",
+            ),
+            Found::Secret => secret_outbound("in a body"),
+        };
+        Err(refusal.with_grant(self.0.grant.name.as_str()))
     }
 
     /// The refusal on its way.
@@ -82,6 +120,9 @@ impl Reads {
     /// # Errors
     /// It cannot be read: in a coding or in characters that are not known.
     pub fn body(&self, headers: &HeaderMap) -> Result<Box<Reading>, Refusal> {
+        if !self.is_for_a_model() {
+            return Ok(self.message());
+        }
         let coding = Coding::of(headers).map_err(|fault| self.unclear(&fault.to_string()))?;
         for value in headers.get_all(CONTENT_TYPE) {
             if !is_utf8(value.as_bytes()) {
@@ -91,7 +132,7 @@ impl Reads {
         Ok(self.reading(coding))
     }
 
-    /// A message of a WebSocket, which is never packed.
+    /// A message of a WebSocket, which is never packed, or a body that is only searched as it comes.
     #[must_use]
     pub fn message(&self) -> Box<Reading> {
         self.reading(Coding::none())
@@ -99,7 +140,8 @@ impl Reads {
 
     fn reading(&self, coding: Coding) -> Box<Reading> {
         let (reader, state) = (json::Reader::default(), State::default());
-        Box::new(Reading { reads: self.clone(), coding, reader, state, is_empty: true })
+        let search = Search::new(Arc::clone(&self.0.secrets));
+        Box::new(Reading { reads: self.clone(), coding, reader, state, search, is_empty: true })
     }
 
     /// A body whose meaning is not certain.
@@ -138,15 +180,12 @@ impl Reading {
     /// The refusal. Nothing of the piece may go on.
     pub fn judge(&mut self, piece: &[u8]) -> Result<usize, Refusal> {
         self.is_empty &= piece.is_empty();
-        let Self { reads, coding, reader, state, .. } = self;
-        let egress = &reads.0.grant.egress;
-        let read = |bytes: &[u8]| {
-            let mut model = Model::new(reads.0.provider, egress, state);
-            reader.read(bytes, &mut model).map_err(Halt::Model)
-        };
-        let told = coding.unpack(piece, read);
+        let (mut plain, coding) = self.parts();
+        let told = coding.unpack(piece, |piece: &[u8]| plain.read(piece));
         self.noted(told)?;
-        Ok(self.coding.waits())
+        let begun = self.search.waits();
+        // Where something begins in what is packed, nobody knows: all of it waits.
+        Ok(if begun > 0 && self.coding.is_packed() { usize::MAX } else { begun.max(self.coding.waits()) })
     }
 
     /// Judges the end: only now may what waited go on.
@@ -158,38 +197,70 @@ impl Reading {
         if self.is_empty {
             return Ok(());
         }
-        let Self { reads, coding, reader, state, .. } = self;
-        let egress = &reads.0.grant.egress;
-        let told = coding.end(|bytes: &[u8]| {
-            let mut model = Model::new(reads.0.provider, egress, state);
-            reader.read(bytes, &mut model).map_err(Halt::Model)
-        });
-        let told = told.and_then(|()| {
-            let mut model = Model::new(reads.0.provider, egress, state);
-            reader.end(&mut model).map_err(Halt::Model)
-        });
+        let (mut plain, coding) = self.parts();
+        let told = coding.end(|piece: &[u8]| plain.read(piece)).and_then(|()| plain.end());
         self.noted(told)
+    }
+
+    fn parts(&mut self) -> (Plain<'_>, &mut Coding) {
+        let Self { reads, coding, reader, state, search, is_empty: _ } = self;
+        (Plain { reads, reader, state, search }, coding)
     }
 
     /// Writes a refusal down that nobody is told any more.
     pub fn note(&self, refusal: &Refusal) {
-        self.reads.notes().add("body_refused", format!("{}: {}", refusal.reason(), refusal.inside()));
+        let _is_new = self.reads.notes().add("body_refused", format!("{}: {}", refusal.reason(), refusal.inside()));
     }
 
     fn noted(&mut self, told: Result<(), Halt>) -> Result<(), Refusal> {
         for asked in self.state.let_through() {
-            match asked {
+            let _is_new = match asked {
                 Asked::Tool(name) => self.reads.notes().add("provider_tools", name),
                 Asked::Fetch(place) => self.reads.notes().add("provider_fetch", place),
-            }
+            };
         }
         told.map_err(|halt| match halt {
             Halt::Model(Broken::Listener(Stop::Refused(asked))) => self.reads.refused(&asked),
             Halt::Model(Broken::Listener(Stop::Unclear(why))) => self.reads.unclear(why),
             Halt::Model(Broken::Json(fault)) => self.reads.unclear(&fault.to_string()),
             Halt::Coding(fault) => self.reads.unclear(&fault.to_string()),
+            Halt::Carries(refusal) => refusal,
         })
     }
+}
+
+/// A body as it is when it is unpacked.
+struct Plain<'a> {
+    reads: &'a Reads,
+    reader: &'a mut json::Reader,
+    state: &'a mut State,
+    search: &'a mut Search,
+}
+
+impl Plain<'_> {
+    fn read(&mut self, piece: &[u8]) -> Result<(), Halt> {
+        if let Some(found) = self.search.pass(piece) {
+            self.reads.weigh(found).map_err(Halt::Carries)?;
+        }
+        let aim = &self.reads.0;
+        let Some(provider) = aim.provider else { return Ok(()) };
+        let mut model = Model::new(provider, &aim.grant.egress, self.state);
+        self.reader.read(piece, &mut model).map_err(Halt::Model)
+    }
+
+    fn end(&mut self) -> Result<(), Halt> {
+        let aim = &self.reads.0;
+        let Some(provider) = aim.provider else { return Ok(()) };
+        let mut model = Model::new(provider, &aim.grant.egress, self.state);
+        self.reader.end(&mut model).map_err(Halt::Model)
+    }
+}
+
+/// What carries a real secret of the house.
+#[must_use]
+pub fn secret_outbound(place: &str) -> Refusal {
+    let outside = "a real credential of the house was found in the request";
+    Refusal::new(Reason::SecretOutbound, outside, format!("a secret of the house {place}"))
 }
 
 impl From<coding::Fault> for Halt {

@@ -37,18 +37,28 @@ impl Needles {
     /// # Errors
     /// No search can be made of it: it must not be sent.
     pub fn of(secret: &str) -> Result<Self, Unsearchable> {
+        Self::of_all([secret])
+    }
+
+    /// One search for several.
+    ///
+    /// # Errors
+    /// As of one.
+    pub fn of_all<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Result<Self, Unsearchable> {
         let mut forms: Vec<Zeroizing<Vec<u8>>> = Vec::new();
-        let mut add = |form: Vec<u8>| {
-            let form = Zeroizing::new(form);
-            if secret.len() >= SHORTEST && form.len() >= SHORTEST && !forms.contains(&form) {
-                forms.push(form);
+        for secret in secrets.into_iter().filter(|secret| secret.len() >= SHORTEST) {
+            let mut add = |form: Vec<u8>| {
+                let form = Zeroizing::new(form);
+                if form.len() >= SHORTEST && !forms.contains(&form) {
+                    forms.push(form);
+                }
+            };
+            add(secret.as_bytes().to_vec());
+            written::forms(secret).for_each(&mut add);
+            for before in 0..3 {
+                add(within_base64(&STANDARD_NO_PAD, before, secret));
+                add(within_base64(&URL_SAFE_NO_PAD, before, secret));
             }
-        };
-        add(secret.as_bytes().to_vec());
-        written::forms(secret).for_each(&mut add);
-        for before in 0..3 {
-            add(within_base64(&STANDARD_NO_PAD, before, secret));
-            add(within_base64(&URL_SAFE_NO_PAD, before, secret));
         }
         let beginnings = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::DFA))
@@ -99,7 +109,8 @@ impl Needles {
     }
 
     /// How many bytes at the end could be the beginning of one.
-    fn begun(&self, bytes: &[u8]) -> usize {
+    #[must_use]
+    pub fn begun(&self, bytes: &[u8]) -> usize {
         let tail = bytes.len().saturating_sub(self.longest.saturating_sub(1));
         let begun = |at: &usize| {
             let rest = &bytes[*at..];

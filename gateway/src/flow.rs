@@ -231,9 +231,7 @@ async fn proceed(
                     return record::refused_after(&house.ledger, caller, line, &told, shape);
                 }
             };
-            if let Some(reads) = outbound.reads() {
-                line.note_body(reads.notes().clone());
-            }
+            record::watch_body(&house.ledger, caller, outbound.reads(), &mut line);
             let side = body.side;
             match relay::relay(&house.upstreams, outbound, body).await {
                 Ok(Answered::Arrived(arrived)) => {

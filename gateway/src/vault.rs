@@ -3,6 +3,7 @@
 pub mod sent_as;
 pub mod credential;
 pub mod login;
+mod guard;
 mod marks;
 mod held;
 pub mod source;
@@ -57,6 +58,7 @@ pub struct Vault {
     entries: BTreeMap<SecretName, Entry>,
     /// The names in the order of the configuration: of several for one provider the first is its credential.
     order: Vec<SecretName>,
+    guard: guard::Guard,
 }
 
 /// A credential that cannot be used now: an outage of the house, never policy. Names the secret and its source.
@@ -203,7 +205,7 @@ impl Vault {
     }
 
     fn open_with(secrets: Vec<SecretConfig>, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<VaultFault>> {
-        let mut vault = Self { entries: BTreeMap::new(), order: Vec::new() };
+        let mut vault = Self { entries: BTreeMap::new(), order: Vec::new(), guard: guard::Guard::default() };
         let mut faults = Vec::new();
         for SecretConfig { name, whose, source, expires } in secrets {
             match Entry::open(&name, whose, source, expires, &env) {

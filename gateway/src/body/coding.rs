@@ -101,6 +101,12 @@ impl Coding {
         }
     }
 
+    /// Whether it comes in another form than it is read in.
+    #[must_use]
+    pub const fn is_packed(&self) -> bool {
+        !matches!(self.packing, Packing::None)
+    }
+
     /// How many bytes at the end of what came are not unpacked yet.
     #[must_use]
     pub fn waits(&self) -> usize {

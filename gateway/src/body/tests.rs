@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue};
 use serde_json::json;
 
 use super::{Aim, Notes, Reads, is_a_file, is_utf8};
+use crate::echo::Needles;
 use crate::host::Target;
 use crate::policy::egress::{Addresses, Egress};
 use crate::policy::{Boxes, Grant, GrantName, Matching};
@@ -28,7 +29,8 @@ fn reads(provider: Provider, tools: &[&str], fetch: &[&str]) -> Reads {
         fetch: fetch.iter().map(|text| Addresses::parse(text).expect("addresses")).collect(),
     };
     let (target, notes) = (Target::from_authority("model.test:443", None).expect("a target"), Notes::default());
-    Reads(Arc::new(Aim { provider, target, grant: Arc::new(grant), notes }))
+    let secrets = Needles::of("a-real-secret-of-the-house").expect("needles");
+    Reads(Arc::new(Aim { provider: Some(provider), target, grant: Arc::new(grant), secrets: Arc::new(secrets), notes }))
 }
 
 /// The reason and the inside sentence of the refusal, if it is one.

@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Uri};
 
-use crate::body::Reads;
+use crate::body::{self, Reads};
 use crate::echo::Needles;
 use crate::flow::identify::Caller;
 use crate::flow::judge::Permit;
@@ -32,7 +32,7 @@ pub struct Outbound {
     injected: Vec<HeaderName>,
     handshake: Option<Handshake>,
     needles: Option<Arc<Needles>>,
-    reads: Option<Reads>,
+    reads: Reads,
 }
 
 impl Outbound {
@@ -70,8 +70,8 @@ impl Outbound {
 
     /// What its body is read for.
     #[must_use]
-    pub const fn reads(&self) -> Option<&Reads> {
-        self.reads.as_ref()
+    pub const fn reads(&self) -> &Reads {
+        &self.reads
     }
 
     /// The head to send, and the WebSocket handshake that it is.
@@ -107,14 +107,18 @@ pub fn inject(vault: &Vault, permit: Permit) -> Result<Outbound, Told> {
         }
         None => (Vec::new(), None),
     };
+    let guard = vault.guard().map_err(|fault| told(outage_refusal("(all)", &fault.to_string())))?;
+    if let Some(place) = secret_in(&head, &guard) {
+        return Err(told(body::secret_outbound(place)));
+    }
     if grant.secret.is_some() || !grant.keeps_credentials {
         strip_credentials(&mut head);
     }
     if needles.is_some() {
         ask_plainly(&mut head);
     }
-    let reads = Reads::of(&target, &grant, &head);
-    if reads.is_some() {
+    let reads = Reads::of(&target, &grant, &head, guard);
+    if reads.is_for_a_model() {
         // What is said in a WebSocket is read: it comes unpacked.
         head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     }
@@ -239,6 +243,15 @@ fn address(head: &mut Parts, target: &Target, scheme: Scheme) -> Result<(), Stri
     let value = HeaderValue::try_from(host).map_err(|error| error.to_string())?;
     head.headers.insert(HOST, value);
     Ok(())
+}
+
+/// Where a head carries a real secret of the house: the box should have none, and whatever it does with one must not go out.
+fn secret_in(head: &Parts, guard: &Needles) -> Option<&'static str> {
+    let address = head.uri.path_and_query().map_or("", |path| path.as_str());
+    if guard.are_in(address.as_bytes()) || guard.are_in(decoded(address).as_bytes()) {
+        return Some("in the address");
+    }
+    head.headers.values().any(|value| guard.are_in(value.as_bytes())).then_some("in a header")
 }
 
 fn still_holds_a_sentinel(head: &Parts) -> bool {

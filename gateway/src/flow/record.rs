@@ -22,6 +22,7 @@ use crate::refusal::Told;
 
 use echo::Bell;
 
+pub use echo::watch_body;
 pub use local::answered;
 pub use reply::{Recorded, Reply};
 pub use session::switched;

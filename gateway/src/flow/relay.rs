@@ -88,14 +88,14 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     let grant = outbound.grant().name.clone();
     let injected = outbound.injected().to_vec();
     let told = move |refusal: Refusal| Told::new(Some(target.clone()), refusal.with_grant(grant.as_str()));
-    let (watch, reads) = (Watch::of(&outbound), outbound.reads().cloned());
+    let (watch, reads) = (Watch::of(&outbound), outbound.reads().clone());
     let mut timings = Vec::new();
     let begun = Instant::now();
 
     let way = Way::of(&outbound);
     let (head, handshake) = outbound.into_head();
-    let read = reads.as_ref().filter(|_| !from_box.body.is_end_stream());
-    let reading = read.map(|reads| reads.body(&head.headers)).transpose().map_err(&told)?;
+    let read = (!from_box.body.is_end_stream()).then(|| reads.body(&head.headers));
+    let reading = read.transpose().map_err(&told)?;
     let kept_one = if handshake.is_none() { upstreams.pool.take(&key) } else { None };
     let (mut lease, mut kept) = match kept_one {
         Some(lease) => (lease, true),
@@ -145,7 +145,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
             of_box: from_box.upgrade,
             injected,
             watch,
-            reads,
+            reads: reads.is_for_a_model().then_some(reads),
             timings,
         }));
     }

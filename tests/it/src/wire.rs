@@ -18,6 +18,7 @@ mod silence;
 mod providers;
 mod tunnels;
 mod egress;
+mod canaries;
 
 use harness::Case;
 
@@ -43,4 +44,5 @@ pub(crate) const MODULES: &[&[Case]] = &[
     egress::CASES,
     egress::sessions::CASES,
     egress::agents::CASES,
+    canaries::CASES,
 ];

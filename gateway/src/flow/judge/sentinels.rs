@@ -3,11 +3,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use box_spec::Sentinel;
-use box_spec::wire::SENTINEL_MARK;
 use http::HeaderName;
 use http::request::Parts;
 
+use crate::body::search;
 use crate::flow::identify::Caller;
+use crate::policy::escapes::{Piece, pieces};
 use crate::policy::{Grant, Serves, carriers};
 use crate::refusal::{Reason, Refusal};
 
@@ -16,10 +17,9 @@ use crate::refusal::{Reason, Refusal};
 pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), Refusal> {
     let address = head.uri.path_and_query().map_or("", |address| address.as_str());
     let claims: Vec<&str> = caller.run().sentinels.iter().filter_map(claims_of).collect();
-    let holds = |bytes: &[u8]| {
-        memmem(bytes, SENTINEL_MARK.as_bytes()) || claims.iter().any(|claims| memmem(bytes, claims.as_bytes()))
-    };
-    if holds(address.as_bytes()) {
+    let holds =
+        |bytes: &[u8]| search::has_sentinel(bytes) || claims.iter().any(|claims| memmem(bytes, claims.as_bytes()));
+    if holds(address.as_bytes()) || (address.contains('%') && holds(&unescaped(address))) {
         return Err(astray(grant, "in the address"));
     }
     for (name, value) in &head.headers {
@@ -62,6 +62,14 @@ fn is_own(caller: &Caller, grant: &Grant, serves: &Serves, value: &[u8]) -> bool
             is_in(value) || inside_basic(value).is_some_and(|inside| is_in(&inside))
         }
     }
+}
+
+fn unescaped(address: &str) -> Vec<u8> {
+    let byte = |piece| match piece {
+        Piece::Plain(byte) | Piece::Escaped(byte) => byte,
+        Piece::Stray => b'%',
+    };
+    pieces(address).map(byte).collect()
 }
 
 fn inside_basic(value: &[u8]) -> Option<Vec<u8>> {

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::body::Reads;
 use crate::flow::identify::Caller;
 use crate::flow::relay::Watch;
-use crate::ledger::{Entry, Kind, Ledger};
+use crate::ledger::{Entry, Kind, Ledger, Line};
 
 /// What one answer is looked through for, and whom to tell.
 pub struct Bell {
@@ -39,3 +40,18 @@ impl Bell {
 }
 
 const ECHO: &str = "credential-echo";
+
+/// Ties a body that goes out to its line: what is found in it stands in the closing, and a stand-in that it tells is an alarm.
+pub fn watch_body(ledger: &Ledger, caller: &Caller, reads: &Reads, line: &mut Line) {
+    line.note_body(reads.notes().clone());
+    let (ledger, caller) = (ledger.clone(), caller.clone());
+    let (target, grant) = reads.way();
+    let (target, grant) = (target.clone(), grant.to_owned());
+    reads.notes().tell(move || {
+        let entry = Entry::new(Kind::Alarm).box_id(caller.box_id()).run_id(&caller.run().id);
+        let inside = format!("a sentinel in what the box tells {target}; it was let through, for it is worth nothing");
+        ledger.alarm(TOLD, entry.target(&target).grant(grant.as_str()).inside(&inside));
+    });
+}
+
+const TOLD: &str = "sentinel-told";

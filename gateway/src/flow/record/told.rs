@@ -92,5 +92,5 @@ fn alarm(ledger: &Ledger, caller: &Caller, told: &Told) {
 /// Whether a refusal is one that an operator must look at.
 #[must_use]
 const fn is_alarming(reason: Reason) -> bool {
-    matches!(reason, Reason::SentinelAstray | Reason::DurableCredential)
+    matches!(reason, Reason::SentinelAstray | Reason::DurableCredential | Reason::SecretOutbound)
 }
