@@ -125,7 +125,12 @@ pub(crate) fn told(session: &Path) -> Result<Vec<Live>, LiveFault> {
 
 /// Whether the run's boxd holds its agent's home still, as a lock on it tells. `session` is where this process sees it.
 pub(crate) fn is_held(live: &Live, session: &Path) -> bool {
-    let home = Folder::open(&session.join(live.agent.as_str()));
+    is_at_home(live.agent, session)
+}
+
+/// Whether some boxd holds the home of this agent in this session.
+pub(crate) fn is_at_home(agent: Agent, session: &Path) -> bool {
+    let home = Folder::open(&session.join(agent.as_str()));
     home.and_then(|home| home.hold()).is_ok_and(|held| matches!(held, Held::Elsewhere))
 }
 

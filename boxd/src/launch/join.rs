@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use ::shim::{Loopback, run_at};
+use box_spec::Agent;
 use thiserror::Error;
 use tokio::time::sleep;
 
@@ -27,6 +28,10 @@ pub(super) enum JoinFault {
     Elsewhere { run: String, id: String },
     #[error("run {run} of box {id} is under way, and its shim does not answer: it begins or ends just now; try again")]
     Silent { run: String, id: String },
+    #[error(
+        "a run of {agent} has the session {session} and does not tell of itself, so that nothing can join it: wait for its end"
+    )]
+    Untold { agent: Agent, session: String },
     #[error("the certificates of run {run} are not those of the house behind the door ({what}): start the run anew")]
     Trust { run: String, what: String },
     #[error(
@@ -40,7 +45,7 @@ impl JoinFault {
         match self {
             Self::Claim(fault) => fault.code(),
             Self::Live(_) | Self::Trust { .. } => exit::UNPROVEN,
-            Self::Elsewhere { .. } | Self::Silent { .. } => exit::TAKEN,
+            Self::Elsewhere { .. } | Self::Silent { .. } | Self::Untold { .. } => exit::TAKEN,
             Self::LeftOut(_) => exit::USAGE,
         }
     }
@@ -51,7 +56,9 @@ pub(super) async fn seek(wanted: &Wanted) -> Result<Option<Live>, JoinFault> {
     let identity = claim::identify(&wanted.door, wanted.house.as_ref()).await?;
     let network = live::own_network();
     let mut hindered = None;
-    for run in live::told(&wanted.session)? {
+    let told = live::told(&wanted.session)?;
+    let untold = untold(wanted, &told);
+    for run in told {
         if run.box_id != identity.box_id {
             continue;
         }
@@ -70,7 +77,16 @@ pub(super) async fn seek(wanted: &Wanted) -> Result<Option<Live>, JoinFault> {
             hindered = Some(JoinFault::Silent { run: name, id });
         }
     }
-    hindered.map_or(Ok(None), Err)
+    hindered.or(untold).map_or(Ok(None), Err)
+}
+
+/// A run that has the home of its agent in this session, and a file nowhere.
+fn untold(wanted: &Wanted, told: &[Live]) -> Option<JoinFault> {
+    let mut agents = Agent::ALL.into_iter().filter(|agent| {
+        wanted.agent.is_none_or(|wanted| wanted == *agent) && told.iter().all(|run| run.agent != *agent)
+    });
+    let agent = agents.find(|agent| live::is_at_home(*agent, &wanted.session))?;
+    Some(JoinFault::Untold { agent, session: wanted.session.display().to_string() })
 }
 
 /// Runs the command to its end, or to the run's, and gives its exit code.

@@ -178,8 +178,7 @@ fn refused() -> Result<()> {
     let fakes = FakeAgents::shell(&waiting(""))?;
     let launch = here.launch.clone().agents(fakes.folder()).isolated().prompt("hi");
     let agent = launch.start()?;
-    let ready = here.launch.workspace_folder().join("ready");
-    until("the agent", SOON, || ready.exists().then_some(())).with_context(|| agent.stderr())?;
+    until("the agent", SOON, || here.read("ready").ok()).with_context(|| agent.stderr())?;
     let ran = process::run(here.exec(&["echo", "ran"]), None, SOON)?.expect_code(75)?;
     ensure!(ran.stdout.is_empty() && ran.stderr.contains("a network of its own"), "{}", ran.stderr);
     here.let_go(agent)?.expect_code(0)?;
@@ -188,7 +187,11 @@ fn refused() -> Result<()> {
     // A file that a dead run left behind is no run.
     let second = here.agent("")?;
     let left = here.read_session("claude.env")?;
+    // Nor is a run none that does not tell of itself.
+    std::fs::remove_file(here.session().join("claude.env"))?;
+    process::run(here.exec(&["true"]), None, SOON)?.expect_code(75)?;
     here.let_go(second)?.expect_code(0)?;
+    ensure!(house.ledger()?.iter().all(|line| line["kind"] != "alarm"), "it was asked of the house");
     files::put(&here.session().join("claude.env"), left.as_bytes(), 0o644)?;
     process::run(here.exec(&["true"]), None, SOON)?.expect_code(0)?;
     Ok(())
