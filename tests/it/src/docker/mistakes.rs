@@ -3,15 +3,22 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use harness::{Case, case, files, process};
+use harness::{Case, Generation, case, files, process};
 use standin::Real;
 
-use super::{House, LOGIN, MINUTES, NEEDS};
+use super::{House, LOGIN, MINUTES, NEEDS, network};
 
 pub(crate) const CASES: &[Case] = &[
     case("docker::mistakes::a_key_that_is_wrong_or_broken_names_its_fix", keys).needs(NEEDS).alone(),
     case("docker::mistakes::a_workspace_of_somebody_else_names_its_fix", workspace).needs(NEEDS).alone(),
     case("docker::mistakes::two_prompts_at_once_are_told_who_was_first", two_prompts).needs(NEEDS).alone(),
+    case("docker::mistakes::a_secret_in_the_environment_of_a_box_is_named_and_ends_the_launch", environment)
+        .needs(NEEDS)
+        .alone(),
+    case("docker::mistakes::an_address_that_is_taken_names_its_fix", taken).needs(NEEDS).alone(),
+    case("docker::mistakes::an_engine_that_is_too_old_for_isolated_networks_is_found_by_the_box", too_old)
+        .needs(NEEDS)
+        .alone(),
     case("docker::mistakes::an_api_key_needs_no_edit", api_key).needs(NEEDS).alone(),
     case("docker::mistakes::a_hosts_login_needs_one_line", hosts_login).needs(NEEDS).alone(),
     case("docker::mistakes::the_house_gets_a_login_of_its_own", login).needs(NEEDS).alone(),
@@ -75,6 +82,68 @@ fn two_prompts() -> Result<()> {
     }
     let first = first.wait(MINUTES)?;
     ensure!(first.text().contains("the first"), "the first run was disturbed: {:?} {}", first.code, first.stderr);
+    Ok(())
+}
+
+/// As `environment:` or `-e` would have it: the house's own, and one that the house does not know.
+fn environment() -> Result<()> {
+    let house = House::open()?;
+    house.standin.forget();
+    for name in ["ANTHROPIC_API_KEY", "MY_SETTING"] {
+        let given = format!("{name}={LOGIN}");
+        let ran = house.engine.start_run(&["-e", &given, "claude", "hi"])?.wait(MINUTES)?.expect_code(77)?;
+        let names = ran.stderr.contains(&format!("the variable {name}")) && ran.stderr.contains("Take it out");
+        ensure!(names && !ran.stderr.contains(LOGIN), "{name}: {}", ran.stderr);
+    }
+    ensure!(house.standin.model_calls().is_empty(), "a box with a secret in it asked a model");
+    let foreign = "ANTHROPIC_API_KEY=sk-ant-api03-a-key-of-nobody-in-this-house-0001";
+    let ran = house.engine.start_run(&["-e", foreign, "claude", "hi"])?.wait(MINUTES)?.expect_code(0)?;
+    ensure!(ran.stderr.contains("WARNING: the variable ANTHROPIC_API_KEY holds what looks like"), "{}", ran.stderr);
+    Ok(())
+}
+
+/// A second gateway where the first one listens.
+fn taken() -> Result<()> {
+    let house = network::House::of(Generation::Old)?;
+    let engine = house.engine;
+    let folder = engine.project().join("box/taken");
+    let config =
+        "state = \"/tmp/state\"\n[[box]]\nid = \"claude\"\nlisten = \"172.30.253.2:3129\"\nkey_file = \"key\"\n";
+    files::put_deep(&folder.join("house.toml"), config.as_bytes(), 0o644)?;
+    files::put(&folder.join("key"), "0123456789abcdef".repeat(4).as_bytes(), 0o600)?;
+    files::give(&folder, 1000)?;
+    let gateway = engine.must(house.compose(&["ps", "-q", "gateway"]))?.text();
+    let (network, mount) = (format!("container:{}", gateway.trim()), format!("{}:/etc/boxgate:ro", folder.display()));
+    let image = concat!("localhost/boxgate/gateway:", env!("CARGO_PKG_VERSION"));
+    let run = ["run", "--rm", "--user", "1000:1000", "--network", &network, "-v", &mount, image];
+    let ran = process::run(engine.docker(&run), None, MINUTES)?;
+    ensure!(ran.code.is_some_and(|code| code != 0), "two listen at one address");
+    for part in ["172.30.253.2:3129", "something else listens there", "another `listen`"] {
+        ensure!(ran.stderr.contains(part), "{part} is not in: {}", ran.stderr);
+    }
+    Ok(())
+}
+
+/// Without the option for older engines `gateway_mode_ipv4` is passed over in silence, and the host is on the box's bridge.
+fn too_old() -> Result<()> {
+    let house = network::House::of(Generation::Old)?;
+    let engine = house.engine;
+    let base = std::fs::read_to_string(engine.project().join(network::FILE)).context("read the compose file")?;
+    let new_only = base
+        .replace("      com.docker.network.bridge.inhibit_ipv4: \"true\"\n", "")
+        .replace("172.30.253.", "172.30.251.");
+    ensure!(new_only.contains("isolated") && !new_only.contains("inhibit_ipv4: "), "{new_only}");
+    files::put(&engine.project().join("compose.newer.yaml"), new_only.as_bytes(), 0o644)?;
+    let at = |arguments: &[&str]| engine.compose(&[&["-p", "newer", "-f", "compose.newer.yaml"], arguments].concat());
+    engine.must(at(&["run", "--rm", "-T", "boxd"]))?;
+    let [none, pin] = network::PINNED;
+    let run = ["run", "--rm", "-T", "--no-deps", "-e", none, "-e", pin, "claude", "hi"];
+    let ran = process::run(at(&run), None, MINUTES)?;
+    engine.must(at(&["down", "-v"]))?;
+    let ran = ran.expect_code(77)?;
+    for part in ["172.30.251.1", "inhibit_ipv4", "compose.network.yaml"] {
+        ensure!(ran.stderr.contains(part), "{part} is not in: {}", ran.stderr);
+    }
     Ok(())
 }
 

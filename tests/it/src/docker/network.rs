@@ -109,7 +109,8 @@ pub(super) fn unlocked(generation: Generation) -> Result<()> {
     let at = |arguments: &[&str]| house.engine.compose(&[&both[..], arguments].concat());
     // No house is needed: the box looks at its network before it asks anybody.
     house.engine.must(at(&["run", "--rm", "-T", "boxd"]))?;
-    let arguments = ["run", "--rm", "-T", "--no-deps", "-e", HOUSE_FILE, "-e", PIN, "claude", "hi"];
+    let [none, pin] = PINNED;
+    let arguments = ["run", "--rm", "-T", "--no-deps", "-e", none, "-e", pin, "claude", "hi"];
     let ran = process::run(at(&arguments), None, MINUTES)?;
     house.engine.must(at(&["down", "-v"]))?;
     let ran = ran.expect_code(77)?;
@@ -168,7 +169,7 @@ pub(super) fn addresses() -> Result<Vec<String>> {
 
 /// The house of `compose.network.yaml`, in a project of its own.
 pub(super) struct House {
-    engine: &'static Engine,
+    pub(super) engine: &'static Engine,
     standin: StandIn,
     address: SocketAddr,
 }
@@ -234,5 +235,6 @@ impl House {
 
 pub(super) const FILE: &str = "compose.network.yaml";
 const PROJECT: [&str; 4] = ["-p", "narrow", "-f", FILE];
-const HOUSE_FILE: &str = "BOXGATE_HOUSE_FILE=";
-const PIN: &str = "BOXGATE_HOUSE=sha256:0000000000000000000000000000000000000000000000000000000000000000";
+/// Variables by which a box is pinned to a house, without a house that wrote its file.
+pub(super) const PINNED: [&str; 2] =
+    ["BOXGATE_HOUSE_FILE=", "BOXGATE_HOUSE=sha256:0000000000000000000000000000000000000000000000000000000000000000"];
