@@ -1,5 +1,6 @@
 //! `compose.yaml` on a real engine: the demo, the three stock agents, what a box cannot reach, and what ends when.
 
+pub(crate) mod powers;
 pub(crate) mod mistakes;
 pub(crate) mod devcontainer;
 pub(crate) mod images;

@@ -90,6 +90,7 @@ fn main() -> ExitCode {
         tcp::CASES,
         count::CASES,
         docker::CASES,
+        docker::powers::CASES,
         docker::mistakes::CASES,
         docker::devcontainer::CASES,
         docker::engines::CASES,

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use harness::{Case, Engine, Generation, Need, case};
 
-use super::{House, attacks, demo, governed, mistakes, network, reach, shells, stop};
+use super::{House, attacks, demo, governed, mistakes, network, powers, reach, shells, stop};
 
 const NEEDS: &[Need] = &[Need::NewDocker, Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi];
 const BOTH: &[Need] = &[Need::Docker, Need::NewDocker, Need::Gateway, Need::Boxd, Need::Agent, Need::Codex, Need::Pi];
@@ -41,6 +41,9 @@ pub(crate) const CASES: &[Case] = &[
         .needs(NEEDS)
         .alone(),
     case("docker::engines::new_a_shell_alone_and_one_beside_a_run_are_governed", || shells::shells(Generation::New))
+        .needs(NEEDS)
+        .alone(),
+    case("docker::engines::new_no_service_has_more_power_than_it_needs", || powers::powers(Generation::New))
         .needs(NEEDS)
         .alone(),
     case("docker::engines::the_gateway_listens_on_no_address", doors_alone).needs(BOTH).alone(),

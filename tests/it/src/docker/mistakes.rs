@@ -141,7 +141,7 @@ fn too_old() -> Result<()> {
     let ran = process::run(at(&run), None, MINUTES)?;
     engine.must(at(&["down", "-v"]))?;
     let ran = ran.expect_code(77)?;
-    for part in ["172.30.251.1", "inhibit_ipv4", "compose.network.yaml"] {
+    for part in ["172.30.251.4", "inhibit_ipv4", "compose.network.yaml"] {
         ensure!(ran.stderr.contains(part), "{part} is not in: {}", ran.stderr);
     }
     Ok(())
