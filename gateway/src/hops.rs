@@ -26,7 +26,7 @@ pub fn strip_answer(headers: &mut HeaderMap) {
     }
     strip(headers);
     // Only the house says that the house refused.
-    for name in [REASON_HEADER, STATUS_HEADER] {
+    for name in &HOUSE {
         headers.remove(name);
     }
 }
@@ -53,13 +53,23 @@ fn strip(headers: &mut HeaderMap) {
     for name in named {
         headers.remove(name);
     }
-    for name in [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE] {
-        headers.remove(name);
-    }
-    for name in ["keep-alive", "proxy-connection", "proxy-authentication-info"] {
+    for name in &ONE_HOP {
         headers.remove(name);
     }
 }
+
+static ONE_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("proxy-authentication-info"),
+];
+static HOUSE: [HeaderName; 2] = [HeaderName::from_static(REASON_HEADER), HeaderName::from_static(STATUS_HEADER)];
 
 #[cfg(test)]
 mod tests {

@@ -71,11 +71,11 @@ fn named(header: &At<String>, faults: &mut Faults) -> Option<HeaderName> {
     let Ok(name) = header.value.parse::<HeaderName>() else {
         return refuse("`header` must be the name of an HTTP header");
     };
-    let folded = carriers::folded(name.as_str());
+    let folded = carriers::folded_header(&name);
     if folded == "cookie" {
         return refuse("`header` cannot be `cookie`: the service's own `set-cookie` would hand the box a session");
     }
-    if NEVER.contains(&folded.as_str()) || NEVER_BEGINNINGS.iter().any(|start| folded.starts_with(start)) {
+    if NEVER.contains(&&*folded) || NEVER_BEGINNINGS.iter().any(|start| folded.starts_with(start)) {
         return refuse(
             "`header` cannot be one that HTTP, a proxy or the house gives another meaning: name the one that the service documents for its credential",
         );

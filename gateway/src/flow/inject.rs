@@ -1,12 +1,13 @@
 //! Inject: every carrier of a credential is emptied, then the real one is set. Nothing is substituted anywhere else.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use box_spec::wire::SENTINEL_MARK;
 use http::header::{ACCEPT_ENCODING, HOST, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Uri};
+use memchr::memmem::Finder;
 
 use crate::body::{self, Reads};
 use crate::echo::Needles;
@@ -177,7 +178,7 @@ fn ask_plainly(head: &mut Parts) {
 /// Empties every carrier of a credential, in any spelling.
 fn strip_credentials(head: &mut Parts) {
     let carriers: Vec<HeaderName> =
-        head.headers.keys().filter(|name| carriers::header_carries_credential(name.as_str())).cloned().collect();
+        head.headers.keys().filter(|name| carriers::header_carries_credential(name)).cloned().collect();
     for name in carriers {
         head.headers.remove(name);
     }
@@ -199,9 +200,9 @@ fn strip_credentials(head: &mut Parts) {
 
 /// Empties a header that is about to be set, in every spelling: what the house sets there stands alone.
 fn strip_spellings(head: &mut Parts, name: &HeaderName) {
-    let name = carriers::folded(name.as_str());
+    let name = carriers::folded_header(name);
     let same: Vec<HeaderName> =
-        head.headers.keys().filter(|other| carriers::folded(other.as_str()) == name).cloned().collect();
+        head.headers.keys().filter(|other| carriers::folded_header(other) == name).cloned().collect();
     for name in same {
         head.headers.remove(name);
     }
@@ -255,11 +256,12 @@ fn secret_in(head: &Parts, guard: &Needles) -> Option<&'static str> {
 }
 
 fn still_holds_a_sentinel(head: &Parts) -> bool {
-    let mark = SENTINEL_MARK.as_bytes();
-    let holds = |bytes: &[u8]| bytes.windows(mark.len()).any(|window| window == mark);
+    let holds = |bytes: &[u8]| MARK.find(bytes).is_some();
     holds(head.uri.path_and_query().map_or("", |path| path.as_str()).as_bytes())
         || head.headers.values().any(|value| holds(value.as_bytes()))
 }
+
+static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(SENTINEL_MARK));
 
 #[cfg(test)]
 mod tests;

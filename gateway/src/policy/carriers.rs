@@ -1,10 +1,14 @@
 //! Where a credential can travel in a request: every place that is emptied before the real one is set.
 
+use std::borrow::Cow;
+
+use http::HeaderName;
+
 /// Whether a header carries a credential. Takes any case, and `_` for `-`: some servers fold one into the other.
 #[must_use]
-pub fn header_carries_credential(name: &str) -> bool {
-    let name = folded(name);
-    HEADERS.contains(&name.as_str()) || HEADER_ENDS.iter().any(|end| name.ends_with(end))
+pub fn header_carries_credential(name: &HeaderName) -> bool {
+    let name = folded_header(name);
+    HEADERS.contains(&&*name) || HEADER_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a key of the query carries a credential, alone or as the name of a list (`key[]`). The key is given decoded,
@@ -13,9 +17,7 @@ pub fn header_carries_credential(name: &str) -> bool {
 pub fn query_key_carries_credential(key: &str) -> bool {
     let name = key.split('[').next().unwrap_or_default();
     let key = folded(name.trim_matches(['+', ' ']));
-    QUERY_KEYS.contains(&key.as_str())
-        || HEADERS.contains(&key.as_str())
-        || HEADER_ENDS.iter().any(|end| key.ends_with(end))
+    QUERY_KEYS.contains(&&*key) || HEADERS.contains(&&*key) || HEADER_ENDS.iter().any(|end| key.ends_with(end))
 }
 
 /// Whether one item of `Sec-WebSocket-Protocol` carries a credential: browsers cannot set headers, so APIs hide keys there.
@@ -25,10 +27,21 @@ pub fn protocol_carries_credential(item: &str) -> bool {
     PROTOCOL_MARKS.iter().any(|mark| item.starts_with(mark)) || PROTOCOL_PARTS.iter().any(|part| item.contains(part))
 }
 
+/// A header's name in the form that all its spellings share. It is in lower case already.
+#[must_use]
+pub fn folded_header(name: &HeaderName) -> Cow<'_, str> {
+    let name = name.as_str();
+    if name.as_bytes().contains(&b'_') { Cow::Owned(name.replace('_', "-")) } else { Cow::Borrowed(name) }
+}
+
 /// A name of a header or key in the one form that all its spellings share: lower case, and `-` for `_`.
 #[must_use]
-pub fn folded(name: &str) -> String {
-    name.trim().to_ascii_lowercase().replace('_', "-")
+pub fn folded(name: &str) -> Cow<'_, str> {
+    let name = name.trim();
+    if name.bytes().any(|byte| byte == b'_' || byte.is_ascii_uppercase()) {
+        return Cow::Owned(name.to_ascii_lowercase().replace('_', "-"));
+    }
+    Cow::Borrowed(name)
 }
 
 /// Whole names, folded.
@@ -151,7 +164,7 @@ mod tests {
             "openai_api_key",
             "X-Auth-Token",
         ] {
-            assert!(header_carries_credential(name), "{name}");
+            assert!(header_carries_credential(&name.parse().expect("a name")), "{name}");
         }
         for name in [
             "accept",
@@ -165,7 +178,7 @@ mod tests {
             "x-csrf-token",
             "chatgpt-account-id",
         ] {
-            assert!(!header_carries_credential(name), "{name}");
+            assert!(!header_carries_credential(&name.parse().expect("a name")), "{name}");
         }
     }
 

@@ -19,8 +19,7 @@ pub fn makes_durable(host: &str, method: &Method, path: &NormalPath) -> bool {
     }
     let makes = *method != Method::GET && *method != Method::HEAD;
     path.could_be(|reading| {
-        let reading = plain_segments(reading);
-        let segments: Vec<&str> = reading.split('/').collect();
+        let segments = plain_segments(reading);
         let is = |globs: &[Glob]| globs.iter().any(|glob| glob.fits(&segments));
         here.iter().any(|makers| is(&makers.always) || (makes && is(&makers.writes)))
     })
@@ -90,13 +89,16 @@ impl segments::Part for Part {
 }
 
 /// Each segment without blanks around it and without a format behind it, and no empty one at the end: hosts are lax.
-fn plain_segments(reading: &str) -> String {
-    let plain = |segment: &str| {
+fn plain_segments(reading: &str) -> Vec<&str> {
+    fn plain(segment: &str) -> &str {
         let segment = segment.trim();
-        segment.strip_suffix(".json").unwrap_or(segment).trim_end().to_owned()
-    };
-    let segments: Vec<String> = reading.split('/').map(plain).collect();
-    segments.join("/").trim_end_matches('/').to_owned()
+        segment.strip_suffix(".json").unwrap_or(segment).trim_end()
+    }
+    let mut segments: Vec<&str> = reading.split('/').map(plain).collect();
+    while segments.len() > 1 && segments.last().is_some_and(|last| last.is_empty()) {
+        segments.pop();
+    }
+    segments
 }
 
 /// Paths are in lower case, as they are compared. A call that is answered locally never gets here.

@@ -49,6 +49,9 @@ impl NormalPath {
         if !raw.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(PathFault::Unprintable);
         }
+        if is_plain(raw) {
+            return Ok(Self { raw: raw.to_owned(), readings: vec![raw.to_owned()], loose_readings: Vec::new() });
+        }
         let mut path = Self { raw: raw.to_owned(), readings: Vec::new(), loose_readings: Vec::new() };
         for reading in decodings(raw)? {
             path.add(&reading);
@@ -122,6 +125,21 @@ impl PathPrefix {
         path.strip_prefix(self.0.as_str())
             .is_some_and(|rest| rest.is_empty() || self.0.ends_with('/') || rest.starts_with('/'))
     }
+}
+
+/// Nothing in it can be read in two ways: no escape, no parameter, no backslash, no empty segment but the last, and none that
+/// begins with a dot.
+fn is_plain(raw: &str) -> bool {
+    let mut after_slash = false;
+    raw.bytes().all(|byte| {
+        let is_plain = match byte {
+            b'%' | b';' | b'\\' => false,
+            b'/' | b'.' => !after_slash,
+            _ => true,
+        };
+        after_slash = byte == b'/';
+        is_plain
+    })
 }
 
 /// The text as it came, then decoded again and again until it stays the same.

@@ -1,15 +1,16 @@
 //! Framing: whether everyone who reads this head will see the same request in it: one length, one method, one address.
 
-use http::Version;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
+use http::{HeaderName, Version};
 
+use crate::policy::carriers;
 use crate::refusal::{Reason, Refusal};
 
 /// A body has one length: `Content-Length` digits, or exactly `Transfer-Encoding: chunked` in HTTP/1.1
 /// (RFC 9112 §6.1, §6.3). Anything that two servers could read differently is refused.
 pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
-    if let Some(inside) = head.headers.keys().find_map(|name| second_word(name.as_str())) {
+    if let Some(inside) = head.headers.keys().find_map(second_word) {
         return Err(Refusal::new(
             Reason::BadRequest,
             "a header says again what the request line or another header says",
@@ -42,12 +43,12 @@ pub(super) fn check(head: &Parts) -> Result<(), Refusal> {
 
 /// Why a server could take this header for a second word on what was judged already: some fold `_` into `-`, and some
 /// let a header outvote the request line.
-fn second_word(name: &str) -> Option<&'static str> {
-    let folded = name.replace('_', "-");
-    if folded != name && ONCE.contains(&folded.as_str()) {
+fn second_word(name: &HeaderName) -> Option<&'static str> {
+    let folded = carriers::folded_header(name);
+    if folded != name.as_str() && ONCE.contains(&&*folded) {
         return Some("a header of framing or routing spelled with `_`");
     }
-    OUTVOTING.contains(&folded.as_str()).then_some("a header that names another method, path or host")
+    OUTVOTING.contains(&&*folded).then_some("a header that names another method, path or host")
 }
 
 const ONCE: &[&str] = &[

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use box_spec::Sentinel;
 use http::HeaderName;
 use http::request::Parts;
+use memchr::memmem::find;
 
 use crate::body::search;
 use crate::flow::identify::Caller;
@@ -18,7 +19,7 @@ pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), 
     let address = head.uri.path_and_query().map_or("", |address| address.as_str());
     let claims: Vec<&str> = caller.run().sentinels.iter().filter_map(claims_of).collect();
     let holds =
-        |bytes: &[u8]| search::has_sentinel(bytes) || claims.iter().any(|claims| memmem(bytes, claims.as_bytes()));
+        |bytes: &[u8]| search::has_sentinel(bytes) || claims.iter().any(|claims| is_within(claims.as_bytes(), bytes));
     if holds(address.as_bytes()) || (address.contains('%') && holds(&unescaped(address))) {
         return Err(astray(grant, "in the address"));
     }
@@ -43,9 +44,9 @@ pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), 
 fn is_a_place(serves: &Serves, name: &HeaderName) -> bool {
     let is_set = match serves {
         Serves::Provider(_) => false,
-        Serves::Service(sent_as) => carriers::folded(sent_as.header.as_str()) == carriers::folded(name.as_str()),
+        Serves::Service(sent_as) => carriers::folded_header(&sent_as.header) == carriers::folded_header(name),
     };
-    is_set || carriers::header_carries_credential(name.as_str())
+    is_set || carriers::header_carries_credential(name)
 }
 
 /// A service's clients send it in Basic too, as a password or as a user name.
@@ -53,12 +54,12 @@ fn is_own(caller: &Caller, grant: &Grant, serves: &Serves, value: &[u8]) -> bool
     let run = caller.run();
     match serves {
         Serves::Provider(provider) => run.sentinels_of(*provider).any(|sentinel| {
-            let is_in = |needle: &str| memmem(value, needle.as_bytes());
+            let is_in = |needle: &str| is_within(needle.as_bytes(), value);
             is_in(&sentinel.access) || sentinel.refresh.as_deref().is_some_and(is_in)
         }),
         Serves::Service(_) => {
             let own = grant.secret.as_ref().and_then(|secret| run.sentinel_for(secret));
-            let is_in = |bytes: &[u8]| own.is_some_and(|own| memmem(bytes, own.as_bytes()));
+            let is_in = |bytes: &[u8]| own.is_some_and(|own| is_within(own.as_bytes(), bytes));
             is_in(value) || inside_basic(value).is_some_and(|inside| is_in(&inside))
         }
     }
@@ -73,12 +74,11 @@ fn unescaped(address: &str) -> Vec<u8> {
 }
 
 fn inside_basic(value: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(value).ok()?;
-    let (scheme, credentials) = text.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("basic") {
+    let (scheme, credentials) = value.split_at_checked(BASIC.len())?;
+    if !scheme.eq_ignore_ascii_case(BASIC) {
         return None;
     }
-    STANDARD.decode(credentials.trim()).ok()
+    STANDARD.decode(std::str::from_utf8(credentials).ok()?.trim()).ok()
 }
 
 /// The second part of a sentinel that is a JWT: what is left of it when its third part, which bears the mark, is cut off.
@@ -91,8 +91,9 @@ fn claims_of(sentinel: &Sentinel) -> Option<&str> {
     }
 }
 
-fn memmem(bytes: &[u8], needle: &[u8]) -> bool {
-    bytes.windows(needle.len()).any(|window| window == needle)
+fn is_within(needle: &[u8], bytes: &[u8]) -> bool {
+    // A search is prepared for each: most often there is nothing to search, or the needle is all that follows a scheme.
+    bytes.len() >= needle.len() && (bytes.ends_with(needle) || find(bytes, needle).is_some())
 }
 
 fn astray(grant: &Grant, whereabouts: &str) -> Refusal {
@@ -103,3 +104,5 @@ fn astray(grant: &Grant, whereabouts: &str) -> Refusal {
     )
     .with_grant(grant.name.as_str())
 }
+
+const BASIC: &[u8] = b"basic ";
