@@ -3,10 +3,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::chain::{Receipt, hash_of, hex};
+use super::chain::{Receipt, hash_of, push_hex};
 use super::fault::BookFault;
 use super::paper::Paper;
-use super::words::Body;
+use super::words::{Body, push_number};
 
 /// File, length and chain. Only what [`Book::commit`] counted is in the file.
 pub(super) struct Book<P> {
@@ -80,9 +80,14 @@ impl<P: Paper> Book<P> {
             self.staged.bytes.push(b'\n');
         }
         let start = self.staged.bytes.len();
-        let head = format!("{{\"seq\":{sequence},\"prev\":\"{}\",", hex(&before.hash));
-        self.staged.bytes.extend_from_slice(head.as_bytes());
-        self.staged.bytes.extend_from_slice(body.bytes());
+        let bytes = &mut self.staged.bytes;
+        bytes.reserve(body.bytes().len() + LONGEST_BEGINNING);
+        bytes.extend_from_slice(b"{\"seq\":");
+        push_number(bytes, sequence);
+        bytes.extend_from_slice(b",\"prev\":\"");
+        push_hex(bytes, &before.hash);
+        bytes.extend_from_slice(b"\",");
+        bytes.extend_from_slice(body.bytes());
         let receipt = Receipt { sequence, hash: hash_of(&self.staged.bytes[start..]) };
         self.staged.bytes.push(b'\n');
         self.staged.ends.push((self.staged.bytes.len(), receipt));
@@ -202,4 +207,6 @@ impl<P: Paper> Book<P> {
 
 /// More than this is not kept in memory for the disk; lines are refused until it has caught up.
 const BEHIND: usize = 64 * 1024 * 1024;
+/// Of a line, with its number, the hash before it, and its line feed.
+const LONGEST_BEGINNING: usize = 112;
 const LOOK_EVERY: Duration = Duration::from_secs(1);

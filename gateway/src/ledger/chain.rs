@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sha2::{Digest, Sha256};
+use aws_lc_rs::digest::{SHA256, digest};
 
 /// Vouches for one line and, through the chain, for all before it. Written `SEQ:HASH`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -50,16 +50,20 @@ impl FromStr for Receipt {
 
 /// The hash that the next line carries as `prev`.
 pub(super) fn hash_of(line: &[u8]) -> [u8; 32] {
-    Sha256::digest(line).into()
+    let digest = digest(&SHA256, line);
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest.as_ref());
+    hash
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        text.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    text
+    let mut text = Vec::with_capacity(bytes.len() * 2);
+    push_hex(&mut text, bytes);
+    String::from_utf8(text).expect("digits are text")
+}
+
+pub(super) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend(bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
 }
 
 pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {

@@ -350,11 +350,11 @@ fn write_facts(facts: &[(&'static str, String)], words: &mut Words) {
     if facts.is_empty() {
         return;
     }
-    let mut inner = Words::new();
-    for (key, json) in facts {
-        inner.raw(key, json);
-    }
-    words.raw("facts", &inner.into_object());
+    words.within("facts", |inner| {
+        for (key, json) in facts {
+            inner.raw(key, json);
+        }
+    });
 }
 
 const METHOD_LIMIT: usize = 32;

@@ -161,11 +161,11 @@ fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration, bod
     }
     words.number("lasted_us", micros(lasted));
     if !timings.is_empty() {
-        let mut parts = Words::new();
-        for (part, time) in timings.into_iter().take(TIMINGS_LIMIT) {
-            parts.number(part, micros(time));
-        }
-        words.raw("timings_us", &parts.into_object());
+        words.within("timings_us", |parts| {
+            for (part, time) in timings.into_iter().take(TIMINGS_LIMIT) {
+                parts.number(part, micros(time));
+            }
+        });
     }
     words.finish().weighing(Weight::of("closed", reason, None))
 }

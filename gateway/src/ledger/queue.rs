@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -69,6 +69,12 @@ struct Waiting {
     notes: usize,
     asides: usize,
     unrecorded: Option<Repeats>,
+    /// Someone waits for what is queued, or there is no reason that it should wait.
+    is_urgent: bool,
+    /// The writer waits: to wake it when it does not would cost as much.
+    is_awaited: bool,
+    /// It waits until it is told, and not just for a nap.
+    is_asleep: bool,
     is_stopping: bool,
     is_shut: bool,
 }
@@ -95,11 +101,17 @@ impl Queue {
         Ok(())
     }
 
-    /// After the writer has gone, the line has been closed by it or will be by the next gateway.
+    /// After the writer has gone, the line has been closed by it or will be by the next gateway. Nobody waits for it: it goes
+    /// with the next line that somebody waits for, or at the end of the writer's nap.
     pub(super) fn close_line(&self, closing: Closing) {
-        let waiting = self.lock();
-        if !waiting.is_shut {
+        let mut waiting = self.lock();
+        if waiting.is_shut {
+            return;
+        }
+        if waiting.is_asleep || waiting.jobs.len() >= COMPANY {
             self.push(waiting, Job::Close(closing));
+        } else {
+            waiting.jobs.push_back(Job::Close(closing));
         }
     }
 
@@ -138,19 +150,27 @@ impl Queue {
 
 /// For the writer.
 impl Queue {
-    /// Waits for something to do, until the given moment.
+    /// Waits for something to do, until the given moment. What nobody waits for is left alone for a nap, for company.
     pub(super) fn take(&self, until: Option<Instant>) -> Taken {
         let mut waiting = self.lock();
-        while waiting.jobs.is_empty() && !waiting.is_stopping {
-            let Some(until) = until else {
-                waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+        let mut nap = None;
+        while !waiting.is_urgent && !waiting.is_stopping {
+            let now = Instant::now();
+            let nap = *nap.get_or_insert(now + NAP);
+            waiting.is_asleep = nap <= now;
+            if until.is_some_and(|until| until <= now) || waiting.is_asleep && !waiting.jobs.is_empty() {
                 break;
+            }
+            waiting.is_awaited = true;
+            let end = if waiting.is_asleep { until } else { Some(until.map_or(nap, |until| until.min(nap))) };
+            waiting = match end {
+                Some(end) => self.wake.wait_timeout(waiting, end - now).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner),
             };
-            waiting = self.wake.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+            waiting.is_awaited = false;
         }
+        waiting.is_asleep = false;
+        waiting.is_urgent = false;
         waiting.openings = 0;
         Taken { jobs: waiting.jobs.drain(..).collect(), is_stopping: waiting.is_stopping }
     }
@@ -229,9 +249,10 @@ impl Queue {
 
     fn push(&self, mut waiting: MutexGuard<'_, Waiting>, job: Job) {
         waiting.jobs.push_back(job);
-        let is_first = waiting.jobs.len() == 1;
+        let was_urgent = std::mem::replace(&mut waiting.is_urgent, true);
+        let is_awaited = waiting.is_awaited;
         drop(waiting);
-        if is_first {
+        if is_awaited && !was_urgent {
             self.wake.notify_one();
         }
     }
@@ -255,6 +276,10 @@ impl Waiting {
     }
 }
 
+/// How long a closing may wait for another line, so that one write and one waking are enough for both.
+const NAP: Duration = Duration::from_millis(2);
+/// So many closings are company enough.
+const COMPANY: usize = 256;
 const OPENINGS: usize = 8192;
 const OPEN_LINES: usize = 65_536;
 const NOTES: usize = 4096;

@@ -1,5 +1,9 @@
 //! What may be shown: headers by allow list, a query by keys, lengths and hashes, everything within limits.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 use http::{HeaderMap, HeaderName};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -10,6 +14,9 @@ use super::words::{Words, cut};
 /// The path without its query; what looks like a credential in a segment is masked.
 pub(super) fn path(raw: &str) -> String {
     let path = raw.split(['?', '#']).next().unwrap_or_default();
+    if is_harmless(path) {
+        return cut(path, PATH_LIMIT).into_owned();
+    }
     let masked: Vec<_> = path.split('/').map(mask).collect();
     cut(&masked.join("/"), PATH_LIMIT).into_owned()
 }
@@ -24,7 +31,7 @@ pub(super) fn query(raw: &str) -> String {
             continue;
         }
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let mut words = Words::new();
+        let mut words = Words::object();
         words.text("key", &cut(&mask(key), NAME_LIMIT));
         words.number("length", value.len() as u64);
         words.text("sha256", &hex(&Sha256::digest(value.as_bytes())[..4]));
@@ -38,20 +45,20 @@ pub(super) fn query(raw: &str) -> String {
 
 /// Listed headers with their values, of all others the names.
 pub(super) fn headers(headers: &HeaderMap) -> String {
-    let mut shown = Words::new();
-    let mut others = Vec::new();
+    let mut others = Vec::with_capacity(headers.len().min(OTHERS_LIMIT));
     let mut left_out = 0;
-    for name in headers.keys() {
-        if is_shown(name) {
-            shown.text(name.as_str(), &value(headers, name));
-        } else if others.len() < OTHERS_LIMIT {
-            others.push(cut(name.as_str(), NAME_LIMIT));
-        } else {
-            left_out += 1;
+    let mut words = Words::object();
+    words.within("shown", |shown| {
+        for name in headers.keys() {
+            if is_shown(name) {
+                shown.text(name.as_str(), &value(headers, name));
+            } else if others.len() < OTHERS_LIMIT {
+                others.push(cut(name.as_str(), NAME_LIMIT));
+            } else {
+                left_out += 1;
+            }
         }
-    }
-    let mut words = Words::new();
-    words.raw("shown", &shown.into_object());
+    });
     words.texts("others", others.iter().map(AsRef::as_ref));
     if left_out > 0 {
         words.number("left_out", left_out);
@@ -70,23 +77,37 @@ pub(super) fn fact(value: &Value) -> String {
     if text.len() <= FACT_LIMIT {
         return text;
     }
-    let mut words = Words::new();
+    let mut words = Words::object();
     words.number("too_long", text.len() as u64);
     words.text("sha256", &hex(&Sha256::digest(text.as_bytes())));
     words.into_object()
 }
 
-fn value(headers: &HeaderMap, name: &HeaderName) -> String {
+fn value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Cow<'a, str> {
+    let mut values = headers.get_all(name).iter();
+    if let (Some(Ok(only)), None) = (values.next().map(|value| value.to_str()), values.next())
+        && is_harmless(only)
+    {
+        return cut(only, VALUE_LIMIT);
+    }
     let all: Vec<_> = headers.get_all(name).iter().map(|v| String::from_utf8_lossy(v.as_bytes())).collect();
     let words: Vec<_> = all.join(", ").split(' ').map(mask).collect();
-    cut(&words.join(" "), VALUE_LIMIT).into_owned()
+    cut(&words.join(" "), VALUE_LIMIT).into_owned().into()
 }
 
 fn is_shown(name: &HeaderName) -> bool {
     SHOWN.contains(&name.as_str())
 }
 
+/// Whether no word of it can be a credential.
+fn is_harmless(text: &str) -> bool {
+    !BEGINNINGS.is_match(text)
+}
+
 fn mask(word: &str) -> String {
+    if is_harmless(word) {
+        return word.to_owned();
+    }
     let Some(at) = CREDENTIALS.iter().filter_map(|(mark, least)| find(word, mark, *least)).min() else {
         return word.to_owned();
     };
@@ -137,6 +158,10 @@ const CREDENTIALS: &[(&str, usize)] = &[
     ("AIza", 30),
     ("ya29.", 20),
 ];
+
+static BEGINNINGS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::new(CREDENTIALS.iter().map(|(mark, _)| mark)).expect("a few short words make a searcher")
+});
 
 const SHOWN: &[&str] = &[
     "accept",

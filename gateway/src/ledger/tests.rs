@@ -95,6 +95,26 @@ async fn a_line_is_opened_before_its_value_is_given_out_and_closed_once() {
 }
 
 #[tokio::test]
+async fn a_closing_goes_with_the_next_line_and_by_itself_where_none_comes() {
+    let desk = Desk::new();
+    let ledger = desk.open().expect("a new ledger");
+    let kinds = || desk.lines().iter().map(|line| line["kind"].clone()).collect::<Vec<_>>();
+    enter(&ledger).await.close(complete());
+    let last = enter(&ledger).await;
+    assert_eq!(kinds(), ["request", "closed", "request"], "in their order, and before the next is given out");
+    // Long enough for the writer to sleep until it is told.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    last.close(complete());
+    let written = async {
+        while kinds().len() < 4 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), written).await.expect("nothing else came, and it was written");
+    assert_eq!(desk.codes(), []);
+}
+
+#[tokio::test]
 async fn a_dropped_line_is_closed_as_aborted() {
     let desk = Desk::new();
     let ledger = desk.open().expect("a new ledger");

@@ -12,12 +12,19 @@ pub(super) struct Body {
     caller: Option<Caller>,
 }
 
-/// An object under way. The opening brace is the reader's to add: for a line it stands before `seq`.
+/// An object under way. Of a line the opening brace is the book's to add: it stands before `seq`.
 pub(super) struct Words(Vec<u8>);
 
 impl Words {
     pub(super) fn new() -> Self {
-        Self(Vec::with_capacity(512))
+        Self(Vec::with_capacity(640))
+    }
+
+    /// Those of a value of its own, with its opening brace.
+    pub(super) fn object() -> Self {
+        let mut text = Vec::with_capacity(256);
+        text.push(b'{');
+        Self(text)
     }
 
     pub(super) fn text(&mut self, key: &str, value: &str) {
@@ -32,7 +39,8 @@ impl Words {
     }
 
     pub(super) fn number(&mut self, key: &str, value: u64) {
-        self.raw(key, &value.to_string());
+        self.key(key);
+        push_number(&mut self.0, value);
     }
 
     pub(super) fn number_if(&mut self, key: &str, value: Option<u64>) {
@@ -70,14 +78,22 @@ impl Words {
         Body { bytes: harmless(self.0), weight: Weight::None, caller: None }
     }
 
-    /// The same as a value of its own, with its opening brace.
+    /// What [`Words::object`] began.
     pub(super) fn into_object(self) -> String {
-        let body = self.finish();
-        format!("{{{}", String::from_utf8_lossy(&body.bytes))
+        String::from_utf8(self.finish().bytes).expect("words are made from text alone")
+    }
+
+    /// An object within this one.
+    pub(super) fn within(&mut self, key: &str, write: impl FnOnce(&mut Self)) {
+        self.key(key);
+        self.0.push(b'{');
+        write(self);
+        self.0.push(b'}');
     }
 
     fn key(&mut self, key: &str) {
-        if !self.0.is_empty() {
+        // No value ends like this.
+        if !matches!(self.0.last(), None | Some(b'{')) {
             self.0.push(b',');
         }
         push_text(&mut self.0, key);
@@ -144,8 +160,30 @@ pub(super) fn is_command(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+pub(super) fn push_number(out: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        // A remainder of ten is one digit.
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 fn push_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
+    // All of it at once where nothing has to be escaped, as nearly always: the search has no way out, so that it is a fast one.
+    let is_odd = |byte: u8| u8::from((byte < b' ') | (byte == b'"') | (byte == b'\\') | (byte == 0x7f));
+    if text.bytes().fold(0, |odd, byte| odd | is_odd(byte)) == 0 {
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+        return;
+    }
     let mut written = 0;
     for (at, byte) in text.bytes().enumerate() {
         let plain = !matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f);
@@ -171,13 +209,20 @@ mod tests {
     #[test]
     fn whatever_a_box_sends_becomes_one_line_of_valid_json() {
         let nasty = "a\"b\\c\nd\r\0\u{7f}\u{1b}[31m é \u{2028} 🦀";
-        let mut words = Words::new();
+        let mut words = Words::object();
+        words.within("within", |inner| inner.text(nasty, nasty));
+        words.within("empty", |_| ());
+        words.number("least", 0);
+        words.number("most", u64::MAX);
         words.text(nasty, nasty);
         words.texts("list", [nasty, ""]);
         let object = words.into_object();
         assert!(!object.contains('\n'));
         let value: serde_json::Value = serde_json::from_str(&object).expect("valid JSON");
         assert_eq!(value[nasty], nasty);
+        assert_eq!(value["within"][nasty], nasty);
+        assert_eq!(value["empty"], serde_json::json!({}));
+        assert_eq!((value["least"].as_u64(), value["most"].as_u64()), (Some(0), Some(u64::MAX)));
         assert_eq!(value["list"][0], nasty);
     }
 
