@@ -105,9 +105,10 @@ impl ResolvesServerCert for OneLeaf {
 }
 
 pub(super) fn server_config(leaf: Arc<CertifiedKey>) -> Result<ServerConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = ServerConfig::builder_with_provider(super::provider()).with_safe_default_protocol_versions()?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(OneLeaf(leaf)));
+    // Clients name the dearer one first.
+    config.ignore_client_order = true;
     config.alpn_protocols = vec![super::ALPN.to_vec()];
     // A session store for each of a thousand targets would cost more than the handshakes on a unix socket that it saves.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -179,8 +179,7 @@ fn system_roots() -> RootCertStore {
 
 fn client_config(mut roots: RootCertStore, own_ca: &CertificateDer<'_>) -> ClientConfig {
     without(&mut roots, own_ca);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(super::provider())
         .with_safe_default_protocol_versions()
         .expect("this provider has cipher suites for the default versions")
         .with_root_certificates(roots)
