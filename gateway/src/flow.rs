@@ -60,14 +60,15 @@ async fn connection(house: Arc<House>, here: Arc<BoxHouse>, conn: Conn) {
     let challenge: Option<Arc<str>> = here.key.is_some().then(|| box_key::challenge().into());
     let service = service_fn(|request: Request<Incoming>| {
         let (house, here, side, challenge) = (Arc::clone(&house), Arc::clone(&here), side.clone(), challenge.clone());
-        async move {
+        // A place of its own while it lasts: the connection would keep room for it as long as it is open.
+        Box::pin(async move {
             let exchange = side.begin(request.method());
             let response = at_the_door(house, here, side, challenge.as_deref(), request).await;
             Ok::<_, Infallible>(exchange.answered(response))
-        }
+        })
     });
     let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
-    if let Err(told) = accept::until(served, house.drain.clone(), &side).await {
+    if let Err(told) = accept::until(Box::pin(served), house.drain.clone(), &side).await {
         record::refused(&house.ledger, &here.id, None, &told);
     }
 }
@@ -137,12 +138,14 @@ async fn tunnel(
 ) -> Result<record::Tunnel, Told> {
     match passed {
         Ok(pass) => {
-            let inside = intercept::open(&house.leaves, &house.limits, pass, upgraded, count).await?;
+            // Large, and soon over: an idle tunnel is not to hold the room.
+            let inside = Box::pin(intercept::open(&house.leaves, &house.limits, pass, upgraded, count)).await?;
             serve_inside(house, here, inside).await?;
         }
         Err(told) => {
-            let outside = intercept::tell(&house.leaves, &house.limits, caller, told, upgraded, count).await?;
-            intercept::say(outside, &house.limits).await;
+            let outside = intercept::tell(&house.leaves, &house.limits, caller, told, upgraded, count);
+            let outside = Box::pin(outside).await?;
+            Box::pin(intercept::say(outside, &house.limits)).await;
         }
     }
     Ok(record::Tunnel::Ended)
@@ -152,13 +155,15 @@ async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) 
     let Inside { pass, stream } = inside;
     let (stream, side) = accept::watched(stream, &house.limits, false);
     let (pass, side) = (&pass, &side);
-    let service = service_fn(move |request: Request<Incoming>| async move {
-        let exchange = side.begin(request.method());
-        let response = judged(house, here, side, pass, request).await;
-        Ok::<_, Infallible>(exchange.answered(response))
+    let service = service_fn(move |request: Request<Incoming>| {
+        Box::pin(async move {
+            let exchange = side.begin(request.method());
+            let response = judged(house, here, side, pass, request).await;
+            Ok::<_, Infallible>(exchange.answered(response))
+        })
     });
     let served = accept::http(&house.limits).serve_connection(TokioIo::new(stream), service).with_upgrades();
-    accept::until(served, house.drain.clone(), side).await
+    accept::until(Box::pin(served), house.drain.clone(), side).await
 }
 
 /// One request inside a tunnel: judge → ledger → inject → relay → record.

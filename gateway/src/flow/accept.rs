@@ -5,7 +5,7 @@ pub mod side;
 pub mod exchange;
 
 use std::io;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,9 +114,9 @@ async fn swallow(mut body: Incoming) {
 ///
 /// # Errors
 /// The refusal to record when the head was malformed, too long or late. A client that went away is no refusal.
-pub async fn until<C: Gentle>(connection: C, drain: Drain, side: &SideHandle) -> Result<(), Told> {
+pub async fn until<C: Gentle>(connection: Pin<Box<C>>, drain: Drain, side: &SideHandle) -> Result<(), Told> {
     let ended = {
-        let mut connection = pin!(connection);
+        let mut connection = connection;
         tokio::select! {
             ended = connection.as_mut() => ended,
             () = drain.started() => {
@@ -145,7 +145,7 @@ pub async fn until<C: Gentle>(connection: C, drain: Drain, side: &SideHandle) ->
 
 /// A server connection that can be told to take no further request.
 pub trait Gentle: Future<Output = hyper::Result<()>> {
-    fn finish(self: std::pin::Pin<&mut Self>);
+    fn finish(self: Pin<&mut Self>);
 }
 
 impl<I, S, B> Gentle for http1::Connection<I, S>
@@ -156,7 +156,7 @@ where
     B: Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    fn finish(self: std::pin::Pin<&mut Self>) {
+    fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
@@ -169,7 +169,7 @@ where
     B: Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    fn finish(self: std::pin::Pin<&mut Self>) {
+    fn finish(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
@@ -204,43 +204,37 @@ const DISCARD_TIME: Duration = Duration::from_secs(10);
 
 impl tokio::io::AsyncRead for Counted {
     fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
         buffer: &mut tokio::io::ReadBuf<'_>,
     ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut self.stream).poll_read(cx, buffer)
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl tokio::io::AsyncWrite for Counted {
     fn poll_write(
-        mut self: std::pin::Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
         bytes: &[u8],
     ) -> std::task::Poll<io::Result<usize>> {
-        std::pin::Pin::new(&mut self.stream).poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
-    fn poll_flush(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    fn poll_shutdown(
-        mut self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::pin::Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
     fn poll_write_vectored(
-        mut self: std::pin::Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut std::task::Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> std::task::Poll<io::Result<usize>> {
-        std::pin::Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
     }
 
     fn is_write_vectored(&self) -> bool {

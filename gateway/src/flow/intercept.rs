@@ -38,8 +38,8 @@ pub struct Outside {
     stream: Opened,
 }
 
-/// The TLS of a tunnel, as seen from the box.
-pub type Opened = TlsStream<Counting<TokioIo<Upgraded>>>;
+/// The TLS of a tunnel, as seen from the box. It is large, and handed on from step to step.
+pub type Opened = Box<TlsStream<Counting<TokioIo<Upgraded>>>>;
 
 /// Opens the TLS of a tunnel that was let in.
 ///
@@ -107,7 +107,7 @@ async fn handshake(
         let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await.map_err(Failed::of_hello)?;
         same_name(target.host(), start.client_hello().server_name())?;
         let leaf = leaves.for_target(caller.box_id(), target).map_err(|error| Failed::NoLeaf(error.to_string()))?;
-        start.into_stream(leaf).await.map_err(|error| Failed::Handshake(error.to_string()))
+        start.into_stream(leaf).await.map(Box::new).map_err(|error| Failed::Handshake(error.to_string()))
     };
     match tokio::time::timeout(limits.tls_deadline, work).await {
         Ok(opened) => opened.map_err(|failed| Told::new(Some(target.clone()), failed.refusal())),

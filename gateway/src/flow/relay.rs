@@ -99,7 +99,8 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     let kept_one = if handshake.is_none() { upstreams.pool.take(&key) } else { None };
     let (mut lease, mut kept) = match kept_one {
         Some(lease) => (lease, true),
-        None => (connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?, false),
+        // Large, and not often wanted.
+        None => (Box::pin(connect(upstreams, &way, &key, &mut timings)).await.map_err(&told)?, false),
     };
     let (body, side) = (from_box.body, from_box.side);
     let (gate, word) = Gate::of(&head.headers).unzip();
@@ -115,7 +116,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
                 Some(unsent) if kept => {
                     request = unsent;
                     kept = false;
-                    lease = connect(upstreams, &way, &key, &mut timings).await.map_err(&told)?;
+                    lease = Box::pin(connect(upstreams, &way, &key, &mut timings)).await.map_err(&told)?;
                 }
                 Some(_) | None => {
                     return Err(told(verdict.refusal().unwrap_or_else(|| no_answer(error.error(), &way))));

@@ -150,6 +150,9 @@ impl SideHandle {
 
     /// Resolves when every hint was put in, or cannot be; none may come after the answer has begun.
     pub async fn hinted(&self) {
+        if self.lock().hints.is_empty() {
+            return;
+        }
         let out = std::future::poll_fn(|cx| {
             let mut shared = self.lock();
             if shared.hints.is_empty() {

@@ -35,8 +35,11 @@ pub struct Recorded {
     line: Option<Line>,
     lease: Option<Lease>,
     _place: OwnedSemaphorePermit,
-    idle: Pin<Box<Sleep>>,
+    /// Set where nothing is there, and so for few.
+    alarm: Option<Pin<Box<Sleep>>>,
     idle_limit: Duration,
+    /// When the last of it came.
+    last: Instant,
     /// The body said that nothing more comes.
     is_over: bool,
     received: u64,
@@ -96,8 +99,9 @@ impl Recorded {
             line: Some(line),
             lease: Some(lease),
             _place: place,
-            idle: Box::pin(tokio::time::sleep(idle_limit)),
+            alarm: None,
             idle_limit,
+            last: Instant::now(),
             is_over: false,
             received: 0,
             facts,
@@ -155,11 +159,21 @@ impl Recorded {
         }
     }
 
+    /// Ready when nothing has come for too long.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let end = self.last + self.idle_limit;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
+        if alarm.deadline() != end {
+            alarm.as_mut().reset(end);
+        }
+        alarm.as_mut().poll(cx)
+    }
+
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.received += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
-                self.idle.as_mut().reset(Instant::now() + self.idle_limit);
+                self.last = Instant::now();
                 if self.body.is_end_stream() {
                     self.whole();
                 }
@@ -179,7 +193,7 @@ impl Recorded {
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                ready!(self.idle.as_mut().poll(cx));
+                ready!(self.poll_idle(cx));
                 self.close(
                     Ended::Incomplete,
                     Some(Reason::UpstreamFailed),
