@@ -28,13 +28,14 @@ use crate::house::{BoxHouse, House};
 use crate::ledger::Verdict;
 use crate::refusal::Told;
 
-use accept::Conn;
 use accept::door::DoorListener;
 use accept::exchange::FromBox;
+use accept::rest::Lent;
 use accept::side::SideHandle;
+use accept::{Conn, Served};
 use identify::{Caller, Knock};
-use intercept::Inside;
 use intercept::count::TunnelCount;
+use intercept::{Inside, Opened};
 use judge::{Pass, Ruling};
 use record::Reply;
 use relay::Answered;
@@ -153,8 +154,27 @@ async fn tunnel(
 
 async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) -> Result<(), Told> {
     let Inside { pass, stream } = inside;
-    let (stream, side) = accept::watched(stream, &house.limits, false);
-    let (pass, side) = (&pass, &side);
+    let mut stream = Lent::new(stream);
+    let mut first = None;
+    while serve_until_rest(house, here, &pass, &stream, first).await? == Served::Resting {
+        first = stream.wake(house.limits.idle_tunnel, &house.drain).await;
+        if first.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// HTTP/1.1 inside a tunnel, until it ends or rests.
+async fn serve_until_rest(
+    house: &Arc<House>,
+    here: &Arc<BoxHouse>,
+    pass: &Pass,
+    stream: &Lent<Opened>,
+    first: Option<u8>,
+) -> Result<Served, Told> {
+    let (stream, side) = accept::watched_to_rest(stream.lend(), &house.limits, first);
+    let side = &side;
     let service = service_fn(move |request: Request<Incoming>| {
         Box::pin(async move {
             let exchange = side.begin(request.method());

@@ -3,6 +3,7 @@
 pub mod door;
 pub mod side;
 pub mod exchange;
+pub mod rest;
 
 use std::io;
 use std::pin::Pin;
@@ -86,7 +87,25 @@ pub fn http(limits: &Limits) -> http1::Builder {
 
 /// A box's stream, watched as the limits say. `prompt`: its first head must begin at once.
 pub fn watched<S>(stream: S, limits: &Limits, prompt: bool) -> (Side<S>, SideHandle) {
-    Side::new(stream, Waits { silence: limits.idle_tunnel, head: limits.head_deadline }, prompt)
+    Side::new(stream, Waits { silence: limits.idle_tunnel, head: limits.head_deadline, rests: false }, prompt)
+}
+
+/// The same for one that may rest, and of which the first byte may have been read.
+pub fn watched_to_rest<S>(stream: S, limits: &Limits, first: Option<u8>) -> (Side<S>, SideHandle) {
+    let waits = Waits { silence: limits.idle_tunnel, head: limits.head_deadline, rests: true };
+    let (side, handle) = Side::new(stream, waits, first.is_some());
+    match first {
+        Some(byte) => (side.after(byte), handle),
+        None => (side, handle),
+    }
+}
+
+/// How a connection ended that was no refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Served {
+    Over,
+    /// It is silent between two requests: its stream is open, and the next may come.
+    Resting,
 }
 
 /// Reads what the box still sends of a body that nobody wants and throws it away, within bounds, so that the box gets
@@ -114,11 +133,15 @@ async fn swallow(mut body: Incoming) {
 ///
 /// # Errors
 /// The refusal to record when the head was malformed, too long or late. A client that went away is no refusal.
-pub async fn until<C: Gentle>(connection: Pin<Box<C>>, drain: Drain, side: &SideHandle) -> Result<(), Told> {
+pub async fn until<C: Gentle>(connection: Pin<Box<C>>, drain: Drain, side: &SideHandle) -> Result<Served, Told> {
     let ended = {
         let mut connection = connection;
         tokio::select! {
             ended = connection.as_mut() => ended,
+            () = side.rests() => {
+                connection.as_mut().finish();
+                connection.await
+            }
             () = drain.started() => {
                 connection.as_mut().finish();
                 connection.await
@@ -138,8 +161,9 @@ pub async fn until<C: Gentle>(connection: Pin<Box<C>>, drain: Drain, side: &Side
         return Err(Told::new(None, Refusal::new(Reason::HeadLate, outside, "a head was not whole in time")));
     }
     match ended {
-        Ok(()) => Ok(()),
-        Err(error) => broken(&error).map_or(Ok(()), Err),
+        Ok(()) if side.is_at_rest() => Ok(Served::Resting),
+        Ok(()) => Ok(Served::Over),
+        Err(error) => broken(&error).map_or(Ok(Served::Over), Err),
     }
 }
 

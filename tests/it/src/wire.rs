@@ -19,6 +19,7 @@ mod providers;
 mod tunnels;
 mod egress;
 mod canaries;
+mod rest;
 
 use harness::Case;
 
@@ -45,4 +46,5 @@ pub(crate) const MODULES: &[&[Case]] = &[
     egress::sessions::CASES,
     egress::agents::CASES,
     canaries::CASES,
+    rest::CASES,
 ];

@@ -1,6 +1,7 @@
 //! Exchange: one request with its answer, as the box's side of the connection sees it.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::{EXPECT, UPGRADE};
@@ -63,6 +64,9 @@ impl<'a> FromBox<'a> {
             side.afterwards(close(upgrade.clone()));
         }
         let expects = head.headers.contains_key(EXPECT);
+        if body.is_end_stream() {
+            side.body(Some(0), Arc::default());
+        }
         (head, Self { body, side, upgrade, expects })
     }
 

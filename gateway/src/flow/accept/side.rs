@@ -4,71 +4,36 @@
 //! in before the answer they belong to; and a connection that the house ends is read on for a moment, so that an answer
 //! to a box that is still writing is not lost to a reset (RFC 9112 §9.6).
 
-use std::collections::VecDeque;
+mod handle;
+
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use http::Method;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use super::exchange::Exchange;
+use handle::Then;
+
+pub use handle::{SideHandle, Waits};
 
 /// A stream from a box, watched.
 pub struct Side<S> {
     stream: S,
+    /// Was read before, and comes first.
+    ahead: Option<u8>,
     handle: SideHandle,
     alarm: Pin<Box<Sleep>>,
     /// What is being put in between hyper's own bytes.
     between: Bytes,
     /// Everything that hyper wrote so far is a whole number of messages.
     clean: bool,
+    /// All of it is with the kernel.
+    is_flushed: bool,
     linger: Option<Linger>,
 }
-
-/// What the rest of the house says to a watched stream, and asks of it.
-#[derive(Clone)]
-pub struct SideHandle {
-    shared: Arc<Mutex<Shared>>,
-    waits: Waits,
-}
-
-/// How long the box may be silent, and how long its head may take.
-#[derive(Clone, Copy)]
-pub struct Waits {
-    pub silence: Duration,
-    pub head: Duration,
-}
-
-struct Shared {
-    phase: Phase,
-    since: Instant,
-    hints: VecDeque<Bytes>,
-    waker: Option<Waker>,
-    /// The stream is no longer HTTP: its end is the business of what it became.
-    switched: bool,
-    afterwards: Option<Afterwards>,
-    /// Who waits for the hints to be out.
-    waiter: Option<Waker>,
-    late: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Between requests.
-    Silent,
-    /// A head has begun, or must begin at once.
-    Head,
-    /// A request is under way, or the stream is no longer HTTP.
-    Busy,
-}
-
-/// What a connection becomes when its HTTP is over.
-pub type Afterwards = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 struct Linger {
     end: Pin<Box<Sleep>>,
@@ -79,140 +44,25 @@ struct Linger {
 impl<S> Side<S> {
     /// `prompt`: the first head must begin at once; otherwise the box may be silent first.
     pub fn new(stream: S, waits: Waits, prompt: bool) -> (Self, SideHandle) {
-        let now = Instant::now();
-        let phase = if prompt { Phase::Head } else { Phase::Silent };
-        let shared = Shared {
-            phase,
-            since: now,
-            hints: VecDeque::new(),
-            waker: None,
-            switched: false,
-            afterwards: None,
-            waiter: None,
-            late: false,
-        };
-        let handle = SideHandle { shared: Arc::new(Mutex::new(shared)), waits };
+        let handle = SideHandle::new(waits, prompt);
         let side = Self {
             stream,
+            ahead: None,
             handle: handle.clone(),
-            alarm: Box::pin(tokio::time::sleep_until(now)),
+            alarm: Box::pin(tokio::time::sleep_until(Instant::now())),
             between: Bytes::new(),
             clean: true,
+            is_flushed: true,
             linger: None,
         };
         (side, handle)
     }
-}
 
-impl SideHandle {
-    /// A request came; the head's deadline is met. The exchange lasts until its answer was written.
+    /// This was read before: a head has begun.
     #[must_use]
-    pub fn begin(&self, method: &Method) -> Exchange {
-        self.turn(Phase::Busy);
-        Exchange::new(self.clone(), method)
-    }
-
-    /// The answer was written: the next head may come.
-    pub(super) fn end(&self) {
-        self.turn(Phase::Silent);
-    }
-
-    /// The answer switched protocols.
-    pub(super) fn switched(&self) {
-        self.lock().switched = true;
-    }
-
-    /// Sets what the connection becomes when its HTTP is over; the last word counts.
-    pub fn afterwards(&self, afterwards: impl Future<Output = ()> + Send + 'static) {
-        let before = self.lock().afterwards.replace(Box::pin(afterwards));
-        drop(before);
-    }
-
-    /// What was set, once.
-    #[must_use]
-    pub fn take_afterwards(&self) -> Option<Afterwards> {
-        self.lock().afterwards.take()
-    }
-
-    /// Puts an informational answer in before the answer that is awaited.
-    pub fn hint(&self, head: Bytes) {
-        let waker = {
-            let mut shared = self.lock();
-            if shared.hints.len() < MOST_HINTS && head.len() <= LONGEST_HINT {
-                shared.hints.push_back(head);
-            }
-            shared.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// Resolves when every hint was put in, or cannot be; none may come after the answer has begun.
-    pub async fn hinted(&self) {
-        if self.lock().hints.is_empty() {
-            return;
-        }
-        let out = std::future::poll_fn(|cx| {
-            let mut shared = self.lock();
-            if shared.hints.is_empty() {
-                return Poll::Ready(());
-            }
-            shared.waiter = Some(cx.waker().clone());
-            Poll::Pending
-        });
-        if tokio::time::timeout(HINT_WAIT, out).await.is_err() {
-            self.lock().hints.clear();
-        }
-    }
-
-    /// Whether a head did not come in time.
-    #[must_use]
-    pub fn was_late(&self) -> bool {
-        self.lock().late
-    }
-
-    fn turn(&self, phase: Phase) {
-        let mut shared = self.lock();
-        shared.phase = phase;
-        shared.since = Instant::now();
-    }
-
-    /// Bytes came: between requests they begin a head.
-    fn came(&self) {
-        let mut shared = self.lock();
-        if shared.phase == Phase::Silent {
-            shared.phase = Phase::Head;
-            shared.since = Instant::now();
-        }
-    }
-
-    /// When the wait for bytes ends, and whether that is a head that came late.
-    fn deadline(&self, waker: &Waker) -> Option<(Instant, bool)> {
-        let mut shared = self.lock();
-        if !shared.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            shared.waker = Some(waker.clone());
-        }
-        match shared.phase {
-            Phase::Silent => Some((shared.since + self.waits.silence, false)),
-            Phase::Head => Some((shared.since + self.waits.head, true)),
-            Phase::Busy => None,
-        }
-    }
-
-    fn next_hint(&self) -> Option<Bytes> {
-        let mut shared = self.lock();
-        let next = shared.hints.pop_front();
-        if shared.hints.is_empty()
-            && let Some(waiter) = shared.waiter.take()
-        {
-            waiter.wake();
-        }
-        next
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn after(mut self, byte: u8) -> Self {
+        self.ahead = Some(byte);
+        self
     }
 }
 
@@ -234,9 +84,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Side<S> {
         }
     }
 
+    /// All is written, and hyper reads no more until something wakes it.
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        let Some((deadline, _)) = self.handle.deadline(cx.waker(), self.is_flushed) else { return };
+        self.alarm.as_mut().reset(deadline);
+        if self.alarm.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+
     /// The head did not come in time: says so, as far as the box takes it at once.
     fn too_late(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.handle.lock().late = true;
+        self.handle.is_late();
         if self.clean && self.between.is_empty() {
             let _ = Pin::new(&mut self.stream).poll_write(cx, TOO_LATE);
             let _ = Pin::new(&mut self.stream).poll_flush(cx);
@@ -277,19 +136,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Side<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
-        if let Poll::Ready(read) = Pin::new(&mut this.stream).poll_read(cx, buffer) {
-            if buffer.filled().len() > before {
-                this.handle.came();
-            }
-            return Poll::Ready(read);
+        let ahead = this.ahead.take();
+        buffer.put_slice(ahead.as_slice());
+        let polled = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            this.handle.came(&buffer.filled()[before..]);
         }
-        let Some((deadline, is_head)) = this.handle.deadline(cx.waker()) else { return Poll::Pending };
+        match polled {
+            Poll::Ready(read) => return Poll::Ready(read),
+            Poll::Pending if ahead.is_some() => return Poll::Ready(Ok(())),
+            Poll::Pending => {}
+        }
+        let Some((deadline, then)) = this.handle.deadline(cx.waker(), this.is_flushed) else { return Poll::Pending };
         if this.alarm.deadline() != deadline {
             this.alarm.as_mut().reset(deadline);
         }
         ready!(this.alarm.as_mut().poll(cx));
-        // Silence that lasted too long ends the connection as its own end would.
-        if is_head { this.too_late(cx) } else { Poll::Ready(Ok(())) }
+        match then {
+            Then::TooLate => this.too_late(cx),
+            // Silence that lasted too long ends the connection as its own end would.
+            Then::End => Poll::Ready(Ok(())),
+            Then::Rest => {
+                this.handle.rest();
+                Poll::Pending
+            }
+        }
     }
 }
 
@@ -299,6 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Side<S> {
         ready!(this.poll_between(cx))?;
         let written = ready!(Pin::new(&mut this.stream).poll_write(cx, bytes))?;
         this.clean = false;
+        this.is_flushed = false;
         Poll::Ready(Ok(written))
     }
 
@@ -311,6 +183,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Side<S> {
         ready!(this.poll_between(cx))?;
         let written = ready!(Pin::new(&mut this.stream).poll_write_vectored(cx, parts))?;
         this.clean = false;
+        this.is_flushed = false;
         Poll::Ready(Ok(written))
     }
 
@@ -323,16 +196,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Side<S> {
         let this = self.get_mut();
         this.clean = true;
         ready!(this.poll_between(cx))?;
-        Pin::new(&mut this.stream).poll_flush(cx)
+        ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
+        if !this.is_flushed {
+            this.is_flushed = true;
+            this.settle(cx);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.handle.is_at_rest() {
+            return Poll::Ready(Ok(()));
+        }
         if this.linger.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         }
         // What comes is no request any more that an answer could be lost to, and is not for this side to throw away.
-        if this.handle.lock().switched {
+        if this.handle.has_switched() {
             return Poll::Ready(Ok(()));
         }
         this.poll_linger(cx)
@@ -341,10 +222,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Side<S> {
 
 const TOO_LATE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nx-boxgate-reason: head-late\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-const MOST_HINTS: usize = 16;
-const LONGEST_HINT: usize = 16 * 1024;
-/// For a box to take the hints before its answer.
-const HINT_WAIT: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_SILENCE: Duration = Duration::from_millis(250);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::{Side, SideHandle, Waits};
 
-const WAITS: Waits = Waits { silence: Duration::from_secs(900), head: Duration::from_millis(100) };
+const WAITS: Waits = Waits { silence: Duration::from_secs(900), head: Duration::from_millis(100), rests: false };
 
 fn watched(prompt: bool) -> (DuplexStream, Side<DuplexStream>, SideHandle) {
     let (client, server) = tokio::io::duplex(4096);
