@@ -106,7 +106,7 @@ pub async fn relay(upstreams: &Upstreams, outbound: Outbound, from_box: FromBox<
     let (gate, word) = Gate::of(&head.headers).unzip();
     let (upload, verdict) = Upload::new(body, gate, reading, &way.caller);
     let sent = Arc::clone(&upload.progress().sent);
-    side.body(hyper::body::Body::size_hint(&upload).exact(), Arc::clone(&sent));
+    side.body(upload.size_hint().exact(), Arc::clone(&sent));
     let mut request = Request::from_parts(head, upload);
     interim::listen(&mut request, side, word.clone(), watch.clone());
     let mut response = loop {
