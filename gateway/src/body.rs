@@ -4,6 +4,7 @@
 pub mod json;
 pub mod coding;
 pub mod model;
+pub mod rpc;
 pub mod messages;
 pub mod search;
 mod notes;
@@ -23,6 +24,7 @@ use crate::refusal::{Reason, Refusal, Told};
 use coding::Coding;
 use json::Broken;
 use model::{Asked, Model, State, Stop};
+use rpc::Rpc;
 use search::{Found, Search};
 
 pub use notes::Notes;
@@ -47,6 +49,7 @@ pub struct Reading {
     coding: Coding,
     reader: json::Reader,
     state: State,
+    rpc: rpc::State,
     search: Search,
     is_empty: bool,
 }
@@ -55,6 +58,7 @@ pub struct Reading {
 enum Halt {
     Coding(coding::Fault),
     Model(Broken<Stop>),
+    Rpc(Broken<rpc::Stop>),
     Carries(Refusal),
 }
 
@@ -120,7 +124,7 @@ impl Reads {
     /// # Errors
     /// It cannot be read: in a coding or in characters that are not known.
     pub fn body(&self, headers: &HeaderMap) -> Result<Box<Reading>, Refusal> {
-        if !self.is_for_a_model() {
+        if !self.is_for_a_model() && self.0.grant.mcp.is_none() {
             return Ok(self.message());
         }
         let coding = Coding::of(headers).map_err(|fault| self.unclear(&fault.to_string()))?;
@@ -141,16 +145,33 @@ impl Reads {
     fn reading(&self, coding: Coding) -> Box<Reading> {
         let (reader, state) = (json::Reader::default(), State::default());
         let search = Search::new(Arc::clone(&self.0.secrets));
-        Box::new(Reading { reads: self.clone(), coding, reader, state, search, is_empty: true })
+        Box::new(Reading {
+            reads: self.clone(),
+            coding,
+            reader,
+            state,
+            rpc: rpc::State::default(),
+            search,
+            is_empty: true,
+        })
     }
 
     /// A body whose meaning is not certain.
     #[must_use]
     pub fn unclear(&self, why: &str) -> Refusal {
-        let outside = format!("what this asks of the provider cannot be told: {why}");
-        Refusal::new(Reason::BadRequest, outside, format!("a body for a model: {why}"))
-            .with_hint("send one JSON object (RFC 8259) in UTF-8, plain or packed by gzip, br or zstd, each name once")
+        let (what, hint) = if self.is_for_a_model() { MODEL } else { MESSAGE };
+        Refusal::new(Reason::BadRequest, format!("{what} cannot be told: {why}"), format!("a body that is read: {why}"))
+            .with_hint(hint)
             .with_grant(self.0.grant.name.as_str())
+    }
+
+    /// A message to an MCP server that the grant does not name.
+    fn not_let(&self, what: &str, key: &str, name: &str) -> Refusal {
+        let grant = self.0.grant.name.as_str();
+        let outside = format!("this is the {what} {name:?} of MCP, which grant {grant:?} does not let through");
+        Refusal::new(Reason::McpRefused, outside, format!("MCP: {what} {name:?}"))
+            .with_hint(format!("this is policy, not an outage: an operator can allow it by `{key}` in grant {grant:?}"))
+            .with_grant(grant)
     }
 
     fn refused(&self, asked: &Asked) -> Refusal {
@@ -203,8 +224,8 @@ impl Reading {
     }
 
     fn parts(&mut self) -> (Plain<'_>, &mut Coding) {
-        let Self { reads, coding, reader, state, search, is_empty: _ } = self;
-        (Plain { reads, reader, state, search }, coding)
+        let Self { reads, coding, reader, state, rpc, search, is_empty: _ } = self;
+        (Plain { reads, reader, state, rpc, search }, coding)
     }
 
     /// Writes a refusal down that nobody is told any more.
@@ -219,7 +240,15 @@ impl Reading {
                 Asked::Fetch(place) => self.reads.notes().add("provider_fetch", place),
             };
         }
+        let (method, tool) = self.rpc.told();
+        for (key, name) in [("mcp_methods", method), ("mcp_tools", tool)] {
+            let _is_new = name.map(|name| self.reads.notes().add(key, name));
+        }
         told.map_err(|halt| match halt {
+            Halt::Rpc(Broken::Listener(rpc::Stop::Method(name))) => self.reads.not_let("method", "mcp_methods", &name),
+            Halt::Rpc(Broken::Listener(rpc::Stop::Tool(name))) => self.reads.not_let("tool", "mcp_tools", &name),
+            Halt::Rpc(Broken::Listener(rpc::Stop::Unclear(why))) => self.reads.unclear(why),
+            Halt::Rpc(Broken::Json(fault)) => self.reads.unclear(&fault.to_string()),
             Halt::Model(Broken::Listener(Stop::Refused(asked))) => self.reads.refused(&asked),
             Halt::Model(Broken::Listener(Stop::Unclear(why))) => self.reads.unclear(why),
             Halt::Model(Broken::Json(fault)) => self.reads.unclear(&fault.to_string()),
@@ -234,6 +263,7 @@ struct Plain<'a> {
     reads: &'a Reads,
     reader: &'a mut json::Reader,
     state: &'a mut State,
+    rpc: &'a mut rpc::State,
     search: &'a mut Search,
 }
 
@@ -243,16 +273,26 @@ impl Plain<'_> {
             self.reads.weigh(found).map_err(Halt::Carries)?;
         }
         let aim = &self.reads.0;
-        let Some(provider) = aim.provider else { return Ok(()) };
-        let mut model = Model::new(provider, &aim.grant.egress, self.state);
-        self.reader.read(piece, &mut model).map_err(Halt::Model)
+        match (aim.provider, &aim.grant.mcp) {
+            (Some(provider), _) => {
+                let mut model = Model::new(provider, &aim.grant.egress, self.state);
+                self.reader.read(piece, &mut model).map_err(Halt::Model)
+            }
+            (None, Some(mcp)) => self.reader.read(piece, &mut Rpc::new(mcp, self.rpc)).map_err(Halt::Rpc),
+            (None, None) => Ok(()),
+        }
     }
 
     fn end(&mut self) -> Result<(), Halt> {
         let aim = &self.reads.0;
-        let Some(provider) = aim.provider else { return Ok(()) };
-        let mut model = Model::new(provider, &aim.grant.egress, self.state);
-        self.reader.end(&mut model).map_err(Halt::Model)
+        match (aim.provider, &aim.grant.mcp) {
+            (Some(provider), _) => {
+                let mut model = Model::new(provider, &aim.grant.egress, self.state);
+                self.reader.end(&mut model).map_err(Halt::Model)
+            }
+            (None, Some(mcp)) => self.reader.end(&mut Rpc::new(mcp, self.rpc)).map_err(Halt::Rpc),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -284,6 +324,15 @@ fn may_be_a_model(provider: Provider, head: &Parts) -> bool {
     NormalPath::parse(head.uri.path())
         .map_or(true, |path| path.could_be(|reading| models.iter().any(|model| reading.contains(model))))
 }
+
+const MODEL: (&str, &str) = (
+    "what this asks of the provider",
+    "send one JSON object (RFC 8259) in UTF-8, plain or packed by gzip, br or zstd, each name once",
+);
+const MESSAGE: (&str, &str) = (
+    "what this asks of the MCP server",
+    "send one message of JSON-RPC 2.0 in UTF-8, plain or packed by gzip, br or zstd, each name once",
+);
 
 /// JSON is UTF-8 (RFC 8259 §8.1); a reader that believes a `charset` would take another text from the same bytes.
 fn is_utf8(content_type: &[u8]) -> bool {

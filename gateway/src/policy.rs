@@ -9,6 +9,7 @@ pub mod providers;
 pub mod durable;
 pub mod carriers;
 pub mod egress;
+pub mod mcp;
 mod index;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ use index::Index;
 
 pub use egress::Egress;
 pub use host_pattern::HostPattern;
+pub use mcp::Mcp;
 pub use path::{NormalPath, PathFault, PathPrefix};
 pub use path_pattern::PathPattern;
 pub use providers::{LocalRoute, local_route};
@@ -58,6 +60,8 @@ pub struct Grant {
     pub websocket: bool,
     /// What a model's provider may do for the box by itself.
     pub egress: Egress,
+    /// What of MCP it lets through; `None` reads no messages.
+    pub mcp: Option<Mcp>,
     matching: Matching,
 }
 
@@ -208,6 +212,7 @@ impl Grant {
             keeps_credentials: false,
             websocket: false,
             egress: Egress { tools: Vec::new(), fetch: Vec::new() },
+            mcp: None,
             matching,
         }
     }

@@ -52,6 +52,7 @@ pub enum Reason {
     DurableCredential,
     ProviderEgress,
     SecretOutbound,
+    McpRefused,
     CredentialOutage,
     CredentialRejected,
     LedgerDown,
@@ -121,7 +122,7 @@ impl Told {
 }
 
 impl Reason {
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::NoRunToken,
         Self::BadAuthority,
         Self::BadRequest,
@@ -141,6 +142,7 @@ impl Reason {
         Self::DurableCredential,
         Self::ProviderEgress,
         Self::SecretOutbound,
+        Self::McpRefused,
         Self::CredentialOutage,
         Self::CredentialRejected,
         Self::LedgerDown,
@@ -177,6 +179,7 @@ impl Reason {
             Self::DurableCredential => "durable-credential",
             Self::ProviderEgress => "provider-egress",
             Self::SecretOutbound => "secret-outbound",
+            Self::McpRefused => "mcp-refused",
             Self::CredentialOutage => "credential-outage",
             Self::CredentialRejected => "credential-rejected",
             Self::LedgerDown => "ledger-down",
@@ -215,6 +218,7 @@ impl Reason {
             | Self::DurableCredential
             | Self::ProviderEgress
             | Self::SecretOutbound
+            | Self::McpRefused
             | Self::RunOver
             | Self::KeyRefused => StatusCode::FORBIDDEN,
             Self::MethodNever => StatusCode::METHOD_NOT_ALLOWED,
@@ -245,6 +249,7 @@ impl Reason {
             | Self::DurableCredential
             | Self::ProviderEgress
             | Self::SecretOutbound
+            | Self::McpRefused
             | Self::RunOver
             | Self::ClaimRefused
             | Self::ReportRefused
@@ -299,6 +304,7 @@ impl Reason {
             | Self::DurableCredential
             | Self::ProviderEgress
             | Self::SecretOutbound
+            | Self::McpRefused
             | Self::CredentialOutage
             | Self::CredentialRejected
             | Self::LedgerDown
@@ -339,6 +345,9 @@ impl Reason {
             }
             Self::SecretOutbound => {
                 "a real credential of the house was found in what the box sends: an operator must find out how it got there, and renew it"
+            }
+            Self::McpRefused => {
+                "this is policy, not an outage: an operator can let it through by `mcp_methods` or `mcp_tools` in the grant"
             }
             Self::DurableCredential => "no grant can allow turning a credential into a durable one",
             Self::CredentialOutage => {

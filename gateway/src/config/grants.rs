@@ -76,7 +76,7 @@ fn convert_one(
     grant.part = part.map(|part| Arc::from(part.value));
     grant.websocket = convert_websocket(websocket.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.serves.clone());
-    grant.egress = egress::convert(egress, &hosts, &grant, faults);
+    (grant.egress, grant.mcp) = egress::convert(egress, &hosts, &grant, faults);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, "unsafe_dial", faults));
     grant.upstream_ca = upstream_ca.and_then(|file| roots(&file, base, faults));

@@ -111,11 +111,13 @@ pub(super) struct RawGrant {
     pub(super) unsafe_secret_hosts: Option<At<bool>>,
 }
 
-/// The keys of a grant that say what a model's provider may do by itself.
+/// The keys of a grant that say what may stand in a body.
 #[derive(Clone, Debug)]
 pub(super) struct RawEgress {
     pub(super) provider_tools: Texts,
     pub(super) provider_fetch: Texts,
+    pub(super) mcp_methods: Texts,
+    pub(super) mcp_tools: Texts,
 }
 
 /// The keys of a grant that say what it is for.
@@ -282,6 +284,8 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
         egress: RawEgress {
             provider_tools: section.texts("provider_tools", faults),
             provider_fetch: section.texts("provider_fetch", faults),
+            mcp_methods: section.texts("mcp_methods", faults),
+            mcp_tools: section.texts("mcp_tools", faults),
         },
         upstream_ca: section.text("upstream_ca", faults),
         unsafe_dial: section.text("unsafe_dial", faults),

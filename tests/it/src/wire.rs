@@ -20,6 +20,7 @@ mod tunnels;
 mod egress;
 mod canaries;
 mod rest;
+mod rpc;
 
 use harness::Case;
 
@@ -47,4 +48,5 @@ pub(crate) const MODULES: &[&[Case]] = &[
     egress::agents::CASES,
     canaries::CASES,
     rest::CASES,
+    rpc::CASES,
 ];
