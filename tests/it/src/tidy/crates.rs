@@ -61,7 +61,7 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("boxd", &["box-spec", "shim"]),
     ("standin", &[]),
     ("harness", &["box-spec", "standin"]),
-    ("bench", &["box-spec", "harness", "standin"]),
+    ("bench", &["box-spec", "gateway", "harness", "shim", "standin"]),
     ("it", &["bench", "box-spec", "harness", "standin", "gateway"]),
     ("xtask", &["harness", "standin"]),
 ];
