@@ -57,7 +57,12 @@ impl Prepare for Boxgate {
 
     fn start_old(&mut self, ground: &Ground, ledger: u64) -> Result<Started> {
         let house = match &self.old {
-            Some(house) => Rc::clone(house),
+            Some(house) => {
+                // The gateway of the round before was killed, and its run would be waited for.
+                let live = house.state().join("live");
+                std::fs::remove_dir_all(&live).with_context(|| format!("remove {}", live.display()))?;
+                Rc::clone(house)
+            }
             None => {
                 let mut house = ground.house(&Wanted::default())?.prepare()?;
                 history::give(&mut house, ledger)?;
