@@ -153,11 +153,11 @@ fn closed_body(of: u64, caller: &Caller, outcome: Outcome, lasted: Duration, bod
     }
     let notes = body.map(Notes::read).unwrap_or_default();
     if !notes.is_empty() {
-        let mut facts = Words::new();
-        for (key, found) in &notes {
-            facts.texts(key, found.iter().map(String::as_str));
-        }
-        words.raw("facts", &facts.into_object());
+        words.within("facts", |facts| {
+            for (key, found) in &notes {
+                facts.texts(key, found.iter().map(String::as_str));
+            }
+        });
     }
     words.number("lasted_us", micros(lasted));
     if !timings.is_empty() {
@@ -185,3 +185,28 @@ fn micros(time: Duration) -> u64 {
 
 const INJECTED_LIMIT: usize = 16;
 const TIMINGS_LIMIT: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::{Outcome, closed_body};
+    use crate::body::Notes;
+    use crate::ledger::entry::Caller;
+
+    #[test]
+    fn what_was_found_in_a_body_stands_in_the_closing_whatever_it_says() {
+        let notes = Notes::default();
+        let odd = "a\"b\\c\n{}";
+        for (key, what) in [("mcp_methods", "tools/call"), ("mcp_tools", odd), ("mcp_tools", odd)] {
+            let _is_new = notes.add(key, what.to_owned());
+        }
+        let body = closed_body(7, &Caller::default(), Outcome::default(), Duration::ZERO, Some(&notes));
+        let text = format!("{{\"seq\":8,{}", String::from_utf8_lossy(body.bytes()).trim_start_matches(','));
+        let line: Value = serde_json::from_str(&text).unwrap_or_else(|fault| panic!("{fault}: {text}"));
+        assert_eq!(line["facts"], json!({ "mcp_methods": ["tools/call"], "mcp_tools": [odd] }));
+        assert_eq!((&line["of"], &line["ended"]), (&json!(7), &json!("aborted")));
+    }
+}
