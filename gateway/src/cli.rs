@@ -7,6 +7,7 @@ pub mod presets;
 pub mod ask;
 pub mod status;
 pub mod ready;
+pub mod reload;
 pub mod runs;
 pub mod credential;
 pub mod login;

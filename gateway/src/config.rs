@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use box_spec::{Agent, BoxId};
+use sha2::{Digest, Sha256};
 
 use crate::box_key::BoxKey;
 use crate::dial::DialConfig;
@@ -38,6 +39,10 @@ use faults::Faults;
 /// Everything that the house is told. Paths are absolute.
 #[derive(Debug)]
 pub struct Config {
+    /// The file that it was read from.
+    pub file: PathBuf,
+    /// SHA-256 of that file's text.
+    pub digest: String,
     /// What the house keeps: `ca/`, `runs/`, the ledger.
     pub state: PathBuf,
     /// Where `gateway status` and `gateway runs` ask.
@@ -99,6 +104,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigFaults> {
     let (text, base) = read(path)?;
     let mut faults = Faults::default();
     let config = raw(&text, &mut faults).and_then(|raw| convert::convert(raw, &base, &mut faults));
+    let config = config.map(|config| Config { file: path.to_owned(), digest: digest(&text), ..config });
     match config {
         Some(config) if faults.is_empty() => Ok(config),
         _ => Err(faults.placed(path, &text)),
@@ -137,6 +143,12 @@ fn raw(text: &str, faults: &mut Faults) -> Option<raw::RawConfig> {
     }
     // What follows from a syntax error would only hide it.
     errors.is_empty().then(|| raw::read(&table, faults))
+}
+
+/// By which one text is told from another.
+#[must_use]
+pub fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Ten thousand grants take less than half of it.

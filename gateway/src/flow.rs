@@ -15,6 +15,7 @@ pub mod record;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use box_spec::Provider;
 use http::{Method, Request, Response};
@@ -24,7 +25,8 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 use crate::box_key;
-use crate::house::{BoxHouse, House};
+use crate::host::Target;
+use crate::house::{BoxHouse, House, Rules};
 use crate::ledger::Verdict;
 use crate::refusal::Told;
 
@@ -106,7 +108,9 @@ async fn connect(
         Ok(target) => target,
         Err(told) => return record::refuse(&house.ledger, &here.id, Some(&caller), &told),
     };
-    let passed = house.ledger.enter(judge::door(&house.policy, caller.clone(), target)).await;
+    let rules = house.rules();
+    let verdict = judge::door(&rules.policy, caller.clone(), target.clone());
+    let passed = house.ledger.enter(verdict).await;
     if let Err(told) = &passed {
         record::count(&caller, told);
     }
@@ -121,11 +125,31 @@ async fn connect(
         let ended = tokio::select! {
             biased;
             () = caller.run().over().cancelled() => Ok(record::Tunnel::Cut),
+            () = withdrawn(&house, &caller, &target) => Ok(record::Tunnel::Withdrawn),
             ended = tunnel(&house, &here, &caller, passed, upgraded, &count) => ended,
         };
         record::tunnel(&house.ledger, &caller, line, &count, ended);
     });
     Response::new(Reply::empty())
+}
+
+/// Resolves when a reload took away all that a box had toward a target; a moment later, so that what is open inside can say
+/// its own end.
+async fn withdrawn(house: &House, caller: &Caller, target: &Target) {
+    let mut changes = house.source.changes();
+    let is_granted = || house.rules().policy.reaches(caller.box_id(), target);
+    // A tunnel in which a refusal is said had nothing to lose.
+    let mut had = is_granted();
+    while had {
+        if changes.changed().await.is_err() {
+            break;
+        }
+        had = is_granted();
+        if !had {
+            return tokio::time::sleep(LAST_WORDS).await;
+        }
+    }
+    std::future::pending().await
 }
 
 /// The inside of a tunnel: TLS is opened, and every request in it judged by itself.
@@ -196,8 +220,9 @@ async fn judged(
 ) -> Response<Reply> {
     let (head, body) = FromBox::part(request, side);
     let shape = judge::model_route(pass.target(), head.uri.path());
-    let verdict = judge::request(&house.policy, pass, head);
-    proceed(house, here, pass.caller(), shape, verdict, body).await
+    let rules = house.rules();
+    let verdict = judge::request(&rules.policy, pass, head);
+    proceed(house, here, &rules, pass.caller(), shape, verdict, body).await
 }
 
 /// A plain `http://` request in absolute form: the same journey without the tunnel.
@@ -210,11 +235,12 @@ async fn plain(
 ) -> Response<Reply> {
     let (head, body) = FromBox::part(request, &side);
     let over = caller.run().over().clone();
-    match judge::plain(&house.policy, &caller, head) {
+    let rules = house.rules();
+    match judge::plain(&rules.policy, &caller, head) {
         Ok(verdict) => tokio::select! {
             biased;
             () = over.cancelled() => record::refuse(&house.ledger, &here.id, Some(&caller), &judge::run_over()),
-            response = proceed(&house, &here, &caller, None, verdict, body) => response,
+            response = proceed(&house, &here, &rules, &caller, None, verdict, body) => response,
         },
         Err(told) => record::refuse(&house.ledger, &here.id, Some(&caller), &told),
     }
@@ -224,6 +250,7 @@ async fn plain(
 async fn proceed(
     house: &Arc<House>,
     here: &Arc<BoxHouse>,
+    rules: &Arc<Rules>,
     caller: &Caller,
     shape: Option<Provider>,
     verdict: Verdict<Ruling>,
@@ -244,12 +271,18 @@ async fn proceed(
     match ruling {
         Ruling::Answer(answer) => {
             body.discard();
-            record::answered(caller, &house.vault, &answer, line)
+            record::answered(caller, &rules.vault, &answer, line)
         }
         Ruling::Relay(permit) => {
             caller.run().count_request();
-            inject::freshen(&house.vault, &house.refresher, &permit).await;
-            let outbound = match inject::inject(&house.vault, permit) {
+            let live = house.live.enter(permit.asked());
+            // The rules may have changed since it was judged by these.
+            if !Arc::ptr_eq(rules, &house.rules()) {
+                house.live.cut_what_is_refused(&house.rules().policy);
+            }
+            inject::freshen(&rules.vault, &house.refresher, &permit).await;
+            let gone = judge::Gone::of(&permit);
+            let outbound = match inject::inject(&rules.vault, permit) {
                 Ok(outbound) => outbound,
                 Err(told) => {
                     body.discard();
@@ -258,12 +291,17 @@ async fn proceed(
             };
             record::watch_body(&house.ledger, caller, outbound.reads(), &mut line);
             let side = body.side;
-            match relay::relay(&house.upstreams, outbound, body).await {
+            let relayed = tokio::select! {
+                biased;
+                () = live.withdrawn().cancelled() => Err(gone.told()),
+                relayed = relay::relay(&house.upstreams, outbound, body) => relayed,
+            };
+            match relayed {
                 Ok(Answered::Arrived(arrived)) => {
-                    record::relayed(&house.ledger, caller, arrived, line, place, house.limits.response_idle)
+                    record::relayed(&house.ledger, caller, arrived, line, (place, live), house.limits.response_idle)
                 }
                 Ok(Answered::Switched(switched)) => {
-                    let (response, session) = record::switched(house, caller, switched, line, place);
+                    let (response, session) = record::switched(house, caller, switched, line, (place, live));
                     side.afterwards(session);
                     response
                 }
@@ -272,3 +310,6 @@ async fn proceed(
         }
     }
 }
+
+/// From the end of what is open in a tunnel to the end of the tunnel.
+const LAST_WORDS: Duration = Duration::from_millis(300);

@@ -1,11 +1,13 @@
 //! The house: what all connections share, built once from a configuration and never changed.
 
+mod fixed;
+mod rules;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use box_spec::{Agent, BoxId, Fingerprint};
+use box_spec::{BoxId, Fingerprint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::box_key::BoxKey;
@@ -18,18 +20,27 @@ use crate::flow::accept::door::{DoorFault, DoorListener};
 use crate::flow::relay::Upstreams;
 use crate::ledger::tail::TailFault;
 use crate::ledger::{Ledger, LedgerError, count};
-use crate::policy::Policy;
+use crate::live::Live;
 use crate::refresh::Refresher;
-use crate::runs::{Exposure, RecordFault, Runs};
+use crate::reload::Source;
+use crate::runs::{RecordFault, Runs};
 use crate::tls::{self, LeafConfigs};
 use crate::vault::{Vault, VaultFault};
 
+pub use fixed::Fixed;
+pub use rules::Rules;
+
 /// Everything that a request meets on its way.
 pub struct House {
-    pub policy: Policy,
+    /// What can change while the house stands.
+    rules: RwLock<Arc<Rules>>,
+    /// What cannot.
+    pub fixed: Fixed,
+    /// The file that the rules come from, and what became of it since the start.
+    pub source: Source,
+    pub live: Live,
     pub runs: Runs,
     pub ledger: Ledger,
-    pub vault: Vault,
     pub refresher: Refresher,
     pub leaves: LeafConfigs,
     pub upstreams: Upstreams,
@@ -47,20 +58,12 @@ pub struct House {
 /// What the house knows of one box.
 pub struct BoxHouse {
     pub id: BoxId,
-    pub agent: Agent,
-    pub ceiling: Option<Duration>,
+    /// What a run is begun under; a reload changes it for the next.
+    settings: RwLock<Arc<BoxConfig>>,
     /// The key of its TCP door; a unix door has none.
     pub key: Option<BoxKey>,
     /// Where its door is, for the operator.
     pub door: String,
-    /// This box may have a network of its own: what it sends there is neither judged nor recorded.
-    pub unsafe_open_network: bool,
-    /// A run here may go without a layer of its hardening.
-    pub unsafe_unhardened: bool,
-    /// A run here may start although the box holds a secret of the house.
-    pub unsafe_secrets_in_box: bool,
-    /// The secrets whose stand-ins its agent finds in its environment.
-    pub exposures: Vec<Exposure>,
     pub connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
 }
@@ -94,7 +97,8 @@ impl House {
     /// # Errors
     /// The first thing that stands in the way; a house is whole or not at all.
     pub fn build(config: Config) -> Result<(Arc<Self>, Vec<DoorListener>), HouseFault> {
-        let Config { state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy } = config;
+        let fixed = Fixed::of(&config);
+        let Config { file, digest, state, operator_socket: _, ledger, limits, dial, boxes, secrets, policy } = config;
         files::create_private_dir(&state).map_err(HouseFault::State)?;
         let Some(held) = files::lock_folder(&state).map_err(HouseFault::State)? else {
             return Err(HouseFault::Taken { state });
@@ -118,10 +122,12 @@ impl House {
         let refresher = Refresher::new(Arc::clone(&dialer), Arc::clone(&tls), ledger.clone(), drain.clone());
         let upstreams = Upstreams::new(dialer, tls, &limits);
         let house = Self {
-            policy,
+            source: Source::new(file),
+            rules: RwLock::new(Arc::new(Rules { policy, vault, digest })),
+            fixed,
+            live: Live::default(),
             runs,
             ledger,
-            vault,
             refresher,
             fingerprint: ca.fingerprint(),
             ca_pem: ca.certificate_pem().to_owned(),
@@ -135,37 +141,48 @@ impl House {
         };
         Ok((Arc::new(house), doors))
     }
+
+    /// What requests are judged and served by now.
+    #[must_use]
+    pub fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From here on these are the rules. What is under way by others that these do not allow is ended; tells how much.
+    pub fn rule(&self, rules: Rules, boxes: Vec<BoxConfig>) -> usize {
+        let rules = Arc::new(rules);
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&rules);
+        for config in boxes {
+            if let Some(of) = self.boxes.iter().find(|of| of.id == config.id) {
+                *of.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+            }
+        }
+        let cut = self.live.cut_what_is_refused(&rules.policy);
+        self.source.changed();
+        cut
+    }
 }
 
 impl BoxHouse {
     fn new(config: BoxConfig, limits: &Limits) -> Self {
-        let BoxConfig {
-            id,
-            door,
-            agent,
-            ceiling,
-            unsafe_open_network,
-            unsafe_unhardened,
-            unsafe_secrets_in_box,
-            exposures,
-        } = config;
-        let (key, door) = match door {
+        let (key, door) = match &config.door {
             DoorConfig::Socket(path) => (None, path.display().to_string()),
-            DoorConfig::Network(door) => (Some(door.key), door.listen.to_string()),
+            DoorConfig::Network(door) => (Some(door.key.clone()), door.listen.to_string()),
         };
         Self {
-            id,
-            agent,
+            id: config.id.clone(),
             key,
             door,
-            ceiling,
-            unsafe_open_network,
-            unsafe_unhardened,
-            unsafe_secrets_in_box,
-            exposures,
+            settings: RwLock::new(Arc::new(config)),
             connections: Arc::new(Semaphore::new(limits.connections_per_box)),
             requests: Arc::new(Semaphore::new(limits.requests_in_flight_per_box)),
         }
+    }
+
+    /// What its next run is begun under.
+    #[must_use]
+    pub fn settings(&self) -> Arc<BoxConfig> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A place for one more request, if the box has one left.

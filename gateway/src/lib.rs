@@ -6,10 +6,12 @@
 pub mod config;
 pub mod house;
 pub mod flow;
+pub mod reload;
 pub mod operator;
 
 pub mod policy;
 pub mod body;
+pub mod live;
 pub mod runs;
 pub mod box_key;
 pub mod ledger;

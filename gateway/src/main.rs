@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use box_spec::{BoxId, Provider};
+use box_spec::{BoxId, Provider, RunId};
 use clap::{Args, Parser, Subcommand};
 
 use gateway::cli::{self, Exit};
@@ -41,7 +41,9 @@ enum Command {
     },
     /// Say whether a running gateway is ready, also by the exit code: 0, or 69
     Ready(Of),
-    /// List the runs, or free a door that was shut
+    /// Have a running gateway read its configuration again
+    Reload(Of),
+    /// List the runs, stop one, or free a door that was shut
     Runs {
         #[command(subcommand)]
         command: RunsCommand,
@@ -78,6 +80,13 @@ struct Of {
 enum RunsCommand {
     /// List the doors and the runs that hold them
     List(Of),
+    /// End a run: what it has open is cut, and its agent told to end
+    Stop {
+        #[arg(value_name = "RUN")]
+        run: RunId,
+        #[command(flatten)]
+        house: Of,
+    },
     /// Free the door of a box whose run was lost
     Release {
         #[arg(value_name = "BOX")]
@@ -155,6 +164,10 @@ fn main() -> ExitCode {
         Command::Ready(Of { config }) => with_socket(&config, |socket| said(cli::ready::run(socket))),
         Command::Runs { command: RunsCommand::List(Of { config }) } => {
             with_socket(&config, |socket| said(cli::runs::list(socket).map(|text| (true, text))))
+        }
+        Command::Reload(Of { config }) => with_socket(&config, |socket| said(cli::reload::run(socket))),
+        Command::Runs { command: RunsCommand::Stop { run, house: Of { config } } } => {
+            with_socket(&config, |socket| said(cli::runs::stop(socket, &run)))
         }
         Command::Runs { command: RunsCommand::Release { box_id, house: Of { config } } } => {
             with_socket(&config, |socket| said(cli::runs::release(socket, &box_id)))

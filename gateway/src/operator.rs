@@ -22,6 +22,7 @@ use tokio::runtime::Handle;
 use crate::files::{self, FileError};
 use crate::house::House;
 use crate::ledger::{Entry, Kind};
+use crate::reload::{self, Why};
 use crate::runs::DoorView;
 use crate::sign_in::line::{self, LOGINS};
 use crate::vault::SecretStatus;
@@ -104,10 +105,12 @@ async fn answer(house: &House, request: &Request<Incoming>) -> Response<Full<Byt
         (&Method::POST, TEST) => test(house, None).await,
         (&Method::POST, path) if path.starts_with(TEST_ONE) => test(house, Some(&path[TEST_ONE.len()..])).await,
         (&Method::POST, path) if path.starts_with(LOGINS) => login(house, &path[LOGINS.len()..]).await,
+        (&Method::POST, RELOAD) => reloaded(house).await,
+        (&Method::POST, path) if path.starts_with(STOP) => stop(house, &path[STOP.len()..]).await,
         (&Method::POST, path) if path.starts_with(RELEASE) => release(house, &path[RELEASE.len()..]).await,
         (_, path) => reply(
             StatusCode::NOT_FOUND,
-            &json!({ "error": format!("there is no {path} here"), "known": ["GET /livez", "GET /readyz", "GET /status", "POST /runs/release/BOX", "POST /credentials/test", "POST /credentials/test/NAME", "POST /logins/PROVIDER/AGENT/NAME"] }),
+            &json!({ "error": format!("there is no {path} here"), "known": ["GET /livez", "GET /readyz", "GET /status", "POST /reload", "POST /runs/stop/RUN", "POST /runs/release/BOX", "POST /credentials/test", "POST /credentials/test/NAME", "POST /logins/PROVIDER/AGENT/NAME"] }),
         ),
     }
 }
@@ -140,7 +143,8 @@ fn status(house: &House) -> Value {
         "alarms": ledger.alarms,
         "refusals": ledger.refusals,
         "boxes": house.runs.view().iter().map(|view| door(house, view)).collect::<Vec<_>>(),
-        "secrets": house.vault.status().iter().map(secret).collect::<Vec<_>>(),
+        "config": house.source.status(&house.rules().digest),
+        "secrets": house.rules().vault.status().iter().map(secret).collect::<Vec<_>>(),
     })
 }
 
@@ -169,20 +173,21 @@ fn secret(status: &SecretStatus) -> Value {
 /// Refreshes a login that is due, and says how every secret stands then, or the one of this name. Asks no model.
 async fn test(house: &House, name: Option<&str>) -> Response<Full<Bytes>> {
     let chosen = |status: &SecretStatus| name.is_none_or(|name| status.name.as_str() == name);
-    let names: Vec<_> = house.vault.status().into_iter().filter(chosen).map(|status| status.name).collect();
+    let vault = &house.rules().vault;
+    let names: Vec<_> = vault.status().into_iter().filter(chosen).map(|status| status.name).collect();
     if let (Some(name), []) = (name, &names[..]) {
         return reply(StatusCode::NOT_FOUND, &json!({ "error": format!("there is no secret {name} in this house") }));
     }
-    let logins = names.iter().filter_map(|name| house.vault.login(name));
+    let logins = names.iter().filter_map(|name| vault.login(name));
     futures_util::future::join_all(logins.map(|login| house.refresher.fresh(login, true))).await;
-    let status = house.vault.status();
+    let status = vault.status();
     // Whoever tests wants a login that works now, not one that may be made to.
     let told: Vec<Value> = status
         .iter()
         .filter(|status| chosen(status))
         .map(|status| {
             let mut told = secret(status);
-            if let (None, Err(outage)) = (&status.outage, house.vault.credential(&status.name)) {
+            if let (None, Err(outage)) = (&status.outage, vault.credential(&status.name)) {
                 told["usable"] = json!(false);
                 told["state"] = json!(format!("OUTAGE: {outage}"));
             }
@@ -201,6 +206,31 @@ async fn login(house: &House, asked: &str) -> Response<Full<Bytes>> {
     match house.ledger.note(entry).await {
         Ok(_) => reply(StatusCode::OK, &json!({ "recorded": true })),
         Err(error) => reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ "error": error.to_string() })),
+    }
+}
+
+/// Reads the configuration again, and says whether it is the house's now.
+async fn reloaded(house: &House) -> Response<Full<Bytes>> {
+    match reload::reload(house, Why::Operator).await {
+        Ok(applied) => reply(StatusCode::OK, &json!({ "config": applied.digest, "cut": applied.cut })),
+        Err(fault) => reply(StatusCode::CONFLICT, &json!({ "error": fault.to_string() })),
+    }
+}
+
+/// Ends a run: its token is dead at once, everything that it has open is cut, and its boxd is told to end the agent.
+async fn stop(house: &House, id: &str) -> Response<Full<Bytes>> {
+    let Some(run) = house.runs.under_way(id) else {
+        return reply(StatusCode::NOT_FOUND, &json!({ "error": format!("no run {id} is under way in this house") }));
+    };
+    // What it may do ends first; that the line could not be written is said, and brings nothing back.
+    run.stop();
+    let entry = Entry::new(Kind::Cut).box_id(&run.box_id).run_id(&run.id).fact("ended_by", "operator");
+    match house.ledger.note(entry).await {
+        Ok(_) => reply(StatusCode::OK, &json!({ "stopped": run.id, "box": run.box_id })),
+        Err(error) => reply(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &json!({ "error": format!("run {} was stopped, and that could not be recorded: {error}", run.id) }),
+        ),
     }
 }
 
@@ -237,6 +267,8 @@ fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
     response
 }
 
+const RELOAD: &str = "/reload";
+const STOP: &str = "/runs/stop/";
 const RELEASE: &str = "/runs/release/";
 const TEST: &str = "/credentials/test";
 const TEST_ONE: &str = "/credentials/test/";

@@ -186,6 +186,12 @@ impl Policy {
                 .any(|grant| grant.is_for(box_id, target.host()) && grant.matching.opens(target.port(), scheme))
     }
 
+    /// Whether any grant of this box names this target, whatever is asked there.
+    #[must_use]
+    pub fn reaches(&self, box_id: &BoxId, target: &Target) -> bool {
+        self.concerning(box_id, target.host()).any(|grant| grant.matching.opens(target.port(), Scheme::Https))
+    }
+
     /// The grants that name this host for this box, in their order.
     fn concerning(&self, box_id: &BoxId, host: &Host) -> impl Iterator<Item = &Arc<Grant>> {
         self.index.of(box_id, host).into_iter().filter_map(|at| self.grants.get(at as usize))

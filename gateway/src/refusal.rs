@@ -61,6 +61,7 @@ pub enum Reason {
     UpstreamFailed,
     Draining,
     RunOver,
+    GrantWithdrawn,
     ClaimRefused,
     ReportRefused,
     ReattachRefused,
@@ -122,7 +123,7 @@ impl Told {
 }
 
 impl Reason {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::NoRunToken,
         Self::BadAuthority,
         Self::BadRequest,
@@ -151,6 +152,7 @@ impl Reason {
         Self::UpstreamFailed,
         Self::Draining,
         Self::RunOver,
+        Self::GrantWithdrawn,
         Self::ClaimRefused,
         Self::ReportRefused,
         Self::ReattachRefused,
@@ -188,6 +190,7 @@ impl Reason {
             Self::UpstreamFailed => "upstream-failed",
             Self::Draining => "draining",
             Self::RunOver => "run-over",
+            Self::GrantWithdrawn => "grant-withdrawn",
             Self::ClaimRefused => "claim-refused",
             Self::ReportRefused => "report-refused",
             Self::ReattachRefused => "reattach-refused",
@@ -220,6 +223,7 @@ impl Reason {
             | Self::SecretOutbound
             | Self::McpRefused
             | Self::RunOver
+            | Self::GrantWithdrawn
             | Self::KeyRefused => StatusCode::FORBIDDEN,
             Self::MethodNever => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooMany | Self::CredentialOutage | Self::CredentialRejected | Self::LedgerDown | Self::Draining => {
@@ -251,6 +255,7 @@ impl Reason {
             | Self::SecretOutbound
             | Self::McpRefused
             | Self::RunOver
+            | Self::GrantWithdrawn
             | Self::ClaimRefused
             | Self::ReportRefused
             | Self::ReattachRefused
@@ -310,6 +315,7 @@ impl Reason {
             | Self::LedgerDown
             | Self::UpstreamUntrusted
             | Self::RunOver
+            | Self::GrantWithdrawn
             | Self::ClaimRefused
             | Self::ReportRefused
             | Self::ReattachRefused
@@ -367,6 +373,7 @@ impl Reason {
             }
             Self::Draining => "the house is restarting; try again in a moment",
             Self::RunOver => "the run has ended, and with it what it was allowed",
+            Self::GrantWithdrawn => "this is policy, not an outage: an operator has changed the house's configuration",
             Self::ClaimRefused | Self::ReportRefused | Self::ReattachRefused => {
                 "one run holds a door, and only its own claim may speak for it"
             }

@@ -3,6 +3,7 @@
 mod grip;
 mod mint;
 mod record;
+mod stop;
 mod verdict;
 
 use std::collections::HashMap;
@@ -45,6 +46,7 @@ pub struct Run {
     token_digest: [u8; 32],
     cut_at: Option<Instant>,
     over: CancellationToken,
+    stopped: CancellationToken,
     /// Which claim connection speaks for the run.
     grips: Grips,
     evidence: Evidence,
@@ -370,9 +372,9 @@ impl Run {
         self.cut_at
     }
 
-    /// One that is over can still report, if it was cut at its ceiling while nobody held its claim.
+    /// One that is over can still report, if it was cut at its ceiling or stopped while nobody held its claim.
     fn may_be_taken_up_with(&self, token: &RunToken) -> bool {
-        self.token_digest == digest(token) && (!self.over.is_cancelled() || self.is_past_ceiling())
+        self.token_digest == digest(token) && (!self.over.is_cancelled() || self.is_past_ceiling() || self.is_stopped())
     }
 }
 

@@ -55,7 +55,7 @@ pub enum Source {
 /// All secrets of the house.
 #[derive(Debug)]
 pub struct Vault {
-    entries: BTreeMap<SecretName, Entry>,
+    entries: BTreeMap<SecretName, Arc<Entry>>,
     /// The names in the order of the configuration: of several for one provider the first is its credential.
     order: Vec<SecretName>,
     guard: guard::Guard,
@@ -106,8 +106,8 @@ pub struct SecretStatus {
 
 #[derive(Debug)]
 struct Entry {
-    whose: Whose,
-    expires: Option<Timestamp>,
+    /// As it is written.
+    config: SecretConfig,
     held: Held,
 }
 
@@ -138,7 +138,16 @@ pub fn check(source: &Source, whose: Option<&Whose>) -> Result<(), SourceFault> 
 impl Vault {
     /// Reads every secret once. One that is missing is no fault here (its grants answer with an outage); one that is malformed is.
     pub fn open(secrets: Vec<SecretConfig>) -> Result<Self, Vec<VaultFault>> {
-        Self::open_with(secrets, |variable| std::env::var_os(variable))
+        Self::open_with(secrets, None, |variable| std::env::var_os(variable))
+    }
+
+    /// The vault of another configuration. A secret that is written as before stays as it is: a login keeps its turn, and what it
+    /// knows of its chain.
+    ///
+    /// # Errors
+    /// As [`Vault::open`].
+    pub fn reopened(&self, secrets: Vec<SecretConfig>) -> Result<Self, Vec<VaultFault>> {
+        Self::open_with(secrets, Some(self), |variable| std::env::var_os(variable))
     }
 
     /// The credential, as its source holds it now.
@@ -150,7 +159,7 @@ impl Vault {
             }
             Some(_) | None => Ok(()),
         };
-        in_time(entry.expires)?;
+        in_time(entry.config.expires)?;
         let credential = entry.read().map_err(|fault| Outage::File { name: name.clone(), fault })?;
         let credential = match (credential, &entry.held) {
             (Some(credential), _) => credential,
@@ -173,7 +182,7 @@ impl Vault {
     #[must_use]
     pub fn available(&self, provider: Provider) -> Option<CredentialKind> {
         let entries = self.order.iter().filter_map(|name| Some((name, self.entries.get(name)?)));
-        let of_provider = entries.filter(|(_, entry)| entry.whose.provider() == Some(provider));
+        let of_provider = entries.filter(|(_, entry)| entry.config.whose.provider() == Some(provider));
         of_provider.filter(|(name, _)| self.outage(name).is_none()).find_map(|(_, entry)| entry.kind())
     }
 
@@ -182,7 +191,7 @@ impl Vault {
     pub fn status(&self) -> Vec<SecretStatus> {
         let one = |name: &SecretName| {
             let entry = self.entries.get(name)?;
-            let Entry { whose, expires, held } = entry;
+            let Entry { config: SecretConfig { whose, expires, .. }, held } = &**entry;
             Some(SecretStatus {
                 name: name.clone(),
                 provider: whose.provider(),
@@ -204,11 +213,17 @@ impl Vault {
         (!refreshable).then_some(outage)
     }
 
-    fn open_with(secrets: Vec<SecretConfig>, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, Vec<VaultFault>> {
+    fn open_with(
+        secrets: Vec<SecretConfig>,
+        before: Option<&Self>,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, Vec<VaultFault>> {
         let mut vault = Self { entries: BTreeMap::new(), order: Vec::new(), guard: guard::Guard::default() };
         let mut faults = Vec::new();
-        for SecretConfig { name, whose, source, expires } in secrets {
-            match Entry::open(&name, whose, source, expires, &env) {
+        for config in secrets {
+            let name = config.name.clone();
+            let kept = before.and_then(|before| before.entries.get(&name)).filter(|entry| entry.config == config);
+            match kept.map_or_else(|| Entry::open(config, &env).map(Arc::new), |entry| Ok(Arc::clone(entry))) {
                 Ok(entry) => {
                     vault.order.push(name.clone());
                     vault.entries.insert(name, entry);
@@ -224,15 +239,9 @@ impl Vault {
 }
 
 impl Entry {
-    fn open(
-        name: &SecretName,
-        whose: Whose,
-        source: Source,
-        expires: Option<Timestamp>,
-        env: &impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Self, SourceFault> {
-        let held = Held::open(name, &whose, &source, env)?;
-        Ok(Self { whose, expires, held })
+    fn open(config: SecretConfig, env: &impl Fn(&str) -> Option<OsString>) -> Result<Self, SourceFault> {
+        let held = Held::open(&config.name, &config.whose, &config.source, env)?;
+        Ok(Self { config, held })
     }
 
     /// Of a login that expired: what stands in the way of a refresh.
@@ -249,12 +258,12 @@ impl Entry {
     }
 
     fn read(&self) -> Result<Option<Arc<Credential>>, SourceFault> {
-        self.held.read(&self.whose)
+        self.held.read(&self.config.whose)
     }
 
     /// How its credential authenticates, where the configuration or its text tells.
     fn kind(&self) -> Option<CredentialKind> {
-        self.whose.role().map(|role| role.kind).or_else(|| self.read().ok()??.kind())
+        self.config.whose.role().map(|role| role.kind).or_else(|| self.read().ok()??.kind())
     }
 
     /// When the credential says itself that it ends.

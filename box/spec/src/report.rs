@@ -16,6 +16,8 @@ pub enum EndedBy {
     Error,
     /// Nothing happened for too long.
     Idle,
+    /// An operator of the house stopped it.
+    Operator,
 }
 
 /// What boxd saw. The house checks it against its own evidence and never lets it win.

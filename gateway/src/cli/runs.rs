@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use box_spec::BoxId;
+use box_spec::{BoxId, RunId};
 
 use super::ask::{AskFault, ask};
 
@@ -20,6 +20,23 @@ pub fn list(socket: &Path) -> Result<String, AskFault> {
         let _ = writeln!(out, "{:<20} {:<8} {:<24} {}", field("box_id"), field("state"), field("run"), field("since"));
     }
     Ok(out)
+}
+
+/// Ends a run. Tells whether it was done, and what happened.
+///
+/// # Errors
+/// The gateway does not answer.
+pub fn stop(socket: &Path, run: &RunId) -> Result<(bool, String), AskFault> {
+    let (done, answer) = ask(socket, "POST", &format!("/runs/stop/{run}"))?;
+    let said = if done {
+        format!(
+            "run {run} of box {} is stopped: its token is dead, and what it had open is cut\n",
+            answer["box"].as_str().unwrap_or("?")
+        )
+    } else {
+        format!("{}\n", answer["error"].as_str().unwrap_or("the gateway refused"))
+    };
+    Ok((done, said))
 }
 
 /// Frees the door of a box whose run was lost. Tells whether it was done, and what happened.

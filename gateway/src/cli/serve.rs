@@ -14,6 +14,7 @@ use crate::flow::claim;
 use crate::house::{House, HouseFault};
 use crate::ledger::{Entry, Kind};
 use crate::operator::{self, OperatorFault, OperatorListener};
+use crate::reload;
 
 use super::Exit;
 
@@ -95,17 +96,25 @@ async fn serve(config: Config) -> Result<(), ServeFault> {
     super::outlive_file_limits().map_err(ServeFault::Signals)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeFault::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeFault::Signals)?;
+    // Without this a terminal that goes away, or whoever means to reload, would end the house.
+    let hang_up = signal(SignalKind::hangup()).map_err(ServeFault::Signals)?;
     let (house, doors) = House::build(config)?;
-    for outage in house.vault.status().into_iter().filter_map(|secret| secret.outage) {
+    for outage in house.rules().vault.status().into_iter().filter_map(|secret| secret.outage) {
         tracing::warn!("{outage}: its grants answer credential-outage");
     }
     let operator = OperatorListener::bind(&operator)?;
     record_start(&house).await?;
     let serving = open(&house, doors, operator);
     tracing::info!(house = %house.fingerprint, boxes = house.boxes.len(), "the gateway serves");
+    let over = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
     tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = over => {}
+        () = reload::keep_up(&house, hang_up) => {}
     }
     tracing::info!("the gateway goes down");
     house.drain.start();
@@ -169,6 +178,7 @@ async fn record_start(house: &House) -> Result<(), ServeFault> {
     let entry = Entry::new(Kind::Start)
         .fact("version", env!("CARGO_PKG_VERSION"))
         .fact("house", house.fingerprint.as_str())
+        .fact("config", house.rules().digest.as_str())
         .fact("boxes", house.boxes.len());
     house.ledger.note(entry).await.map(drop).map_err(ServeFault::Ledger)
 }

@@ -31,6 +31,13 @@ fn readable(status: &Value) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "gateway {}   house {}", text(&status["version"]), text(&status["house"]));
     let _ = writeln!(out, "ledger  {writable}, {} lines, head {}", ledger["lines"], text(&ledger["head"]));
+    let config = &status["config"];
+    let digest: String = text(&config["sha256"]).chars().take(12).collect();
+    let _ = writeln!(out, "config  {digest} since {}", text(&config["since"]));
+    if let Some(why) = config["refused"]["why"].as_str() {
+        let when = text(&config["refused"]["when"]);
+        let _ = writeln!(out, "config  NOT RELOADED at {when}, the one above stays: {why}");
+    }
     let _ = writeln!(out, "alarms  {}   refusals {}", status["alarms"], status["refusals"]);
     let _ = writeln!(out, "open    {} connections, {} tasks", status["connections"], status["tasks"]);
     for secret in status["secrets"].as_array().into_iter().flatten() {

@@ -56,7 +56,8 @@ pub(super) fn convert(raw: RawConfig, base: &Path, faults: &mut Faults) -> Optio
         one.exposures = exposures;
     }
     let Places { state, operator_socket, ledger: _ } = places?;
-    Some(Config { state, operator_socket, ledger: ledger?, limits, dial, boxes, secrets, policy })
+    let (file, digest) = Default::default();
+    Some(Config { file, digest, state, operator_socket, ledger: ledger?, limits, dial, boxes, secrets, policy })
 }
 
 fn convert_ledger(raw: RawLedger, places: Option<&Places>, faults: &mut Faults) -> Option<Settings> {

@@ -17,6 +17,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::oneshot;
 
+use crate::config::BoxConfig;
 use crate::house::{BoxHouse, House};
 use crate::ledger::{Entry, Kind};
 use crate::refusal::{Reason, Refusal};
@@ -124,16 +125,17 @@ async fn open(house: &House, here: &BoxHouse, claim: &Claim) -> Result<Opened, C
     if let Some(taken) = house.runs.door_taken(&here.id) {
         return Err(occupied(here, taken));
     }
-    let agent = agent_of(here, claim)?;
+    let settings = here.settings();
+    let agent = agent_of(&settings, claim)?;
     let served = served(house, here, agent)?;
     let ask = Ask {
         box_id: here.id.clone(),
         agent,
         kind: if claim.command { RunKind::Command } else { RunKind::OneShot },
         namespace_init: claim.namespace_init,
-        ceiling: here.ceiling,
+        ceiling: settings.ceiling,
         served,
-        exposures: here.exposures.clone(),
+        exposures: settings.exposures.clone(),
     };
     let (run, token) = house.runs.claim(ask).map_err(|error| match error {
         ClaimError::Taken(taken) => occupied(here, taken),
@@ -164,7 +166,7 @@ fn line_of(run: &Run, claim: &Claim) -> Entry {
     if exposed.is_empty() { entry } else { entry.fact("exposed", exposed) }
 }
 
-fn agent_of(here: &BoxHouse, claim: &Claim) -> Result<box_spec::Agent, ClaimRefused> {
+fn agent_of(here: &BoxConfig, claim: &Claim) -> Result<box_spec::Agent, ClaimRefused> {
     match claim.agent {
         Some(asked) if asked != here.agent => Err(refused(
             ClaimReason::AgentDiffers,
@@ -180,10 +182,11 @@ fn served(
     here: &BoxHouse,
     agent: box_spec::Agent,
 ) -> Result<Vec<(Provider, CredentialKind)>, ClaimRefused> {
+    let rules = house.rules();
     let served: Vec<_> = agent
         .providers()
         .iter()
-        .filter_map(|provider| house.vault.available(*provider).map(|kind| (*provider, kind)))
+        .filter_map(|provider| rules.vault.available(*provider).map(|kind| (*provider, kind)))
         .collect();
     if served.is_empty() {
         let names: Vec<_> = agent.providers().iter().map(|provider| provider.as_str()).collect();

@@ -53,7 +53,7 @@ impl Outbound {
     }
 
     #[must_use]
-    pub fn grant(&self) -> &Grant {
+    pub const fn grant(&self) -> &Arc<Grant> {
         &self.grant
     }
 

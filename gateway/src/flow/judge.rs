@@ -14,7 +14,8 @@ use http::{Method, Request, Uri};
 use crate::flow::identify::Caller;
 use crate::host::Target;
 use crate::ledger::{Entry, Kind, Ruling as Word, Verdict};
-use crate::policy::{Ask, Found, Grant, LocalRoute, NormalPath, Policy, Scheme, local_route};
+use crate::live::Asked;
+use crate::policy::{Ask, Found, Grant, GrantName, LocalRoute, NormalPath, Policy, Scheme, local_route};
 use crate::refusal::{Reason, Refusal, Told};
 use crate::vault::SecretName;
 
@@ -67,6 +68,19 @@ impl Permit {
     #[must_use]
     pub fn secret(&self) -> Option<&SecretName> {
         self.grant.secret.as_ref()
+    }
+
+    /// What it asked, for as long as it is under way.
+    #[must_use]
+    pub fn asked(&self) -> Asked {
+        Asked {
+            box_id: self.caller.box_id().clone(),
+            target: self.target.clone(),
+            scheme: self.scheme,
+            method: self.head.method.clone(),
+            uri: self.head.uri.clone(),
+            upgrades: self.head.headers.contains_key(UPGRADE),
+        }
     }
 
     /// Takes the permit apart, to be made into what is sent. Only a permit that the ledger let out gets here.
@@ -183,6 +197,31 @@ pub fn plain(policy: &Policy, caller: &Caller, mut head: Parts) -> Result<Verdic
     }
     head.headers.remove(HOST);
     Ok(ruling(policy, caller, &target, Scheme::Http, head))
+}
+
+/// What is left of a permit that a reload may take back.
+pub struct Gone {
+    target: Target,
+    grant: GrantName,
+}
+
+impl Gone {
+    #[must_use]
+    pub fn of(permit: &Permit) -> Self {
+        Self { target: permit.target.clone(), grant: permit.grant.name.clone() }
+    }
+
+    /// The refusal of a request that a reload took back while it was under way.
+    #[must_use]
+    pub fn told(self) -> Told {
+        let Self { target, grant } = self;
+        let refusal = Refusal::new(
+            Reason::GrantWithdrawn,
+            "what allowed this request was withdrawn while it was under way",
+            "a reload withdrew what allowed it",
+        );
+        Told::new(Some(target), refusal.with_grant(grant.as_str()))
+    }
 }
 
 /// The refusal of a plain request whose run ended while it was under way.

@@ -18,7 +18,8 @@ use crate::flow::intercept::count::TunnelCount;
 use crate::flow::relay::Arrived;
 use crate::house::House;
 use crate::ledger::{Ended, Ledger, Line, Outcome};
-use crate::refusal::Told;
+use crate::live::Place;
+use crate::refusal::{Reason, Told};
 
 use echo::Bell;
 
@@ -47,7 +48,7 @@ pub fn relayed(
     caller: &Caller,
     arrived: Arrived,
     mut line: Line,
-    place: OwnedSemaphorePermit,
+    held: (OwnedSemaphorePermit, Place),
     idle: Duration,
 ) -> Response<Reply> {
     let Arrived { response, lease, sent, injected, watch, timings } = arrived;
@@ -57,7 +58,7 @@ pub fn relayed(
         body,
         line,
         lease,
-        place,
+        held,
         idle,
         watch.map(|watch| Bell::new(watch, ledger, caller)),
         reply::Facts { status: head.status.as_u16(), sent, timings, over: caller.run().over().clone() },
@@ -72,13 +73,16 @@ pub enum Tunnel {
     Ended,
     /// Its run was over.
     Cut,
+    /// A reload took away all that its box had there.
+    Withdrawn,
 }
 
 /// A tunnel is gone: its refusal has a line, and its own line is closed.
 pub fn tunnel(ledger: &Ledger, caller: &Caller, line: Option<Line>, count: &TunnelCount, ended: Result<Tunnel, Told>) {
+    let reason = matches!(ended, Ok(Tunnel::Withdrawn)).then_some(Reason::GrantWithdrawn);
     let ended = match ended {
         Ok(Tunnel::Ended) => Ended::Complete,
-        Ok(Tunnel::Cut) => Ended::Cut,
+        Ok(Tunnel::Cut | Tunnel::Withdrawn) => Ended::Cut,
         Err(told) => {
             refused(ledger, caller.box_id(), Some(caller), &told);
             Ended::Failed
@@ -86,5 +90,5 @@ pub fn tunnel(ledger: &Ledger, caller: &Caller, line: Option<Line>, count: &Tunn
     };
     let Some(line) = line else { return };
     let (bytes_up, bytes_down) = count.seen();
-    line.close(Outcome { bytes_up, bytes_down, ended, ..Outcome::default() });
+    line.close(Outcome { bytes_up, bytes_down, ended, reason, ..Outcome::default() });
 }

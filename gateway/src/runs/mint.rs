@@ -63,6 +63,7 @@ pub(super) fn run(ask: Ask, folder: &Path) -> Minted {
         token_digest: digest(&token),
         cut_at: ceiling.map(|ceiling| Instant::now() + ceiling),
         over: CancellationToken::new(),
+        stopped: CancellationToken::new(),
         grips: Grips::default(),
     };
     Minted { run, token }
@@ -153,6 +154,7 @@ impl Run {
             token_digest,
             cut_at,
             over: CancellationToken::new(),
+            stopped: CancellationToken::new(),
             grips: Grips::default(),
         }
     }

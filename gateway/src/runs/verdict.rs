@@ -92,6 +92,9 @@ impl Run {
         if self.attested().is_none() {
             return RunVerdict::Failed("could not run: the box never attested".to_owned());
         }
+        if self.is_stopped() || report.ended_by == EndedBy::Operator {
+            return RunVerdict::Failed("stopped by an operator of the house".to_owned());
+        }
         if self.is_past_ceiling() || report.ended_by == EndedBy::Ceiling {
             return RunVerdict::Failed(ceiling_text(self.ceiling));
         }
@@ -103,7 +106,7 @@ impl Run {
             }
             EndedBy::Signal => return RunVerdict::Failed(format!("ended by a signal to the box, with {code}")),
             EndedBy::Idle => return RunVerdict::Failed("ended for being idle".to_owned()),
-            EndedBy::Exit | EndedBy::Ceiling => {}
+            EndedBy::Exit | EndedBy::Ceiling | EndedBy::Operator => {}
         }
         if code != 0 {
             return RunVerdict::Failed(format!("{} ended with {code}", self.kind.who()));

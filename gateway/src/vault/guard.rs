@@ -38,7 +38,7 @@ impl Vault {
         let mut values: Vec<Zeroizing<String>> = Vec::new();
         let mut hasher = self.guard.state.build_hasher();
         for entry in self.entries.values() {
-            entry.held.each_value(&entry.whose, &mut |value| {
+            entry.held.each_value(&entry.config.whose, &mut |value| {
                 hasher.write(value.as_bytes());
                 hasher.write_u8(0);
                 values.push(Zeroizing::new(value.to_owned()));

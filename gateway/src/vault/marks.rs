@@ -17,7 +17,7 @@ impl Vault {
         let salt = [(); 2].map(|()| Uuid::new_v4().simple().to_string()).concat();
         let mut secrets = BTreeSet::new();
         for entry in self.entries.values() {
-            entry.held.each_value(&entry.whose, &mut |value| {
+            entry.held.each_value(&entry.config.whose, &mut |value| {
                 if is_marked(value) {
                     secrets.insert(mark(&salt, value));
                 }
@@ -30,7 +30,7 @@ impl Vault {
     pub(super) fn unmarked(&self) -> impl Iterator<Item = &SecretName> {
         self.entries.iter().filter_map(|(name, entry)| {
             let mut any = false;
-            entry.held.each_value(&entry.whose, &mut |value| any |= !is_marked(value));
+            entry.held.each_value(&entry.config.whose, &mut |value| any |= !is_marked(value));
             any.then_some(name)
         })
     }

@@ -24,7 +24,7 @@ fn secret(source: Source) -> Vec<SecretConfig> {
 
 fn with_env(value: Option<&str>) -> Result<Vault, Vec<VaultFault>> {
     let value = value.map(OsString::from);
-    Vault::open_with(secret(Source::Env("KEY".to_owned())), move |_| value.clone())
+    Vault::open_with(secret(Source::Env("KEY".to_owned())), None, move |_| value.clone())
 }
 
 fn with_file(path: &Path) -> Result<Vault, Vec<VaultFault>> {
@@ -42,10 +42,33 @@ fn a_credential_is_not_used_in_its_last_minute() {
     for (expires, usable) in ends.into_iter().chain([(Timestamp::MIN, false), (Timestamp::MAX, true)]) {
         let mut secrets = secret(Source::Env("KEY".to_owned()));
         secrets[0].expires = Some(expires);
-        let vault = Vault::open_with(secrets, |_| Some("sk-real".into())).expect("opened");
+        let vault = Vault::open_with(secrets, None, |_| Some("sk-real".into())).expect("opened");
         assert_eq!(value(&vault).is_ok(), usable, "{expires}");
         assert_eq!(vault.available(Provider::Anthropic).is_some(), usable, "{expires}");
     }
+}
+
+#[test]
+fn a_secret_that_is_written_as_before_is_kept_as_it_is() {
+    let env = |name: &str, variable: &str| SecretConfig {
+        name: SecretName::new(name),
+        ..secret(Source::Env(variable.to_owned())).remove(0)
+    };
+    let before = Vault::open_with(vec![env("kept", "A"), env("moved", "A"), env("gone", "A")], None, |_| {
+        Some("sk-first".into())
+    });
+    let before = before.expect("opened");
+    let after = vec![env("moved", "B"), env("kept", "A"), env("new", "A")];
+    let after = Vault::open_with(after, Some(&before), |variable| Some(format!("sk-second-{variable}").into()));
+    let after = after.expect("opened");
+    let said = |name: &str| after.credential(&SecretName::new(name)).map(|credential| credential.expose().to_owned());
+    // A variable is read once: what is written as before has the value that it had.
+    assert_eq!(said("kept").as_deref(), Ok("sk-first"));
+    assert_eq!(said("moved").as_deref(), Ok("sk-second-B"));
+    assert_eq!(said("new").as_deref(), Ok("sk-second-A"));
+    assert!(matches!(said("gone"), Err(Outage::Unknown { .. })));
+    let order: Vec<_> = after.status().into_iter().map(|status| status.name.as_str().to_owned()).collect();
+    assert_eq!(order, ["moved", "kept", "new"]);
 }
 
 #[test]
@@ -93,7 +116,8 @@ fn the_first_usable_secret_of_a_provider_is_its_credential() {
     };
     let mut both = secret(Source::Env("LOGIN".to_owned()));
     both.push(key);
-    let vault = Vault::open_with(both, |variable| (variable == "KEY").then(|| OsString::from("sk"))).expect("opened");
+    let vault =
+        Vault::open_with(both, None, |variable| (variable == "KEY").then(|| OsString::from("sk"))).expect("opened");
     assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::ApiKey));
     assert_eq!(vault.available(Provider::Openai), None);
 }

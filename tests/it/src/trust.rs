@@ -41,6 +41,7 @@ pub(crate) const CASES: &[Case] = &[
     case("trust::each_signal_is_passed_on_once", stop::passed_on_once).needs(BOXED).alone(),
     case("trust::a_second_term_shortens_the_grace_and_skips_no_flush", stop::second_term).needs(BOXED).alone(),
     case("trust::an_early_term_is_not_lost", stop::early_term).needs(BOXED).alone(),
+    case("trust::an_agent_whose_run_an_operator_stops_ends_with_143", stop::by_operator).needs(BOXED),
     case("trust::a_claim_that_breaks_before_the_word_to_go_frees_the_door", stop::broken_claim).needs(&[Need::Gateway]),
     case("trust::a_helper_in_its_own_session_dies_with_the_run_and_strangers_live", stop::own_session).needs(OPEN),
     case("trust::every_sentinel_file_can_be_replaced_by_the_agent", home::replaceable).needs(BOXED),

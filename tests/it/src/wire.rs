@@ -17,6 +17,7 @@ mod house;
 mod silence;
 mod providers;
 mod tunnels;
+mod reload;
 mod egress;
 mod canaries;
 mod rest;
@@ -43,6 +44,8 @@ pub(crate) const MODULES: &[&[Case]] = &[
     silence::CASES,
     providers::CASES,
     tunnels::CASES,
+    reload::CASES,
+    reload::cut::CASES,
     egress::CASES,
     egress::sessions::CASES,
     egress::agents::CASES,

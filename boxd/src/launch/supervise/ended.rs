@@ -80,6 +80,9 @@ pub(super) fn ended_of(watched: &Watched, answered_with_error: Option<bool>, cei
         Cause::Cut(EndedBy::Idle) => {
             told(EndedBy::Idle, exit::CEILING, "nothing happened for too long: the house ended the run".to_owned())
         }
+        Cause::Cut(EndedBy::Operator) => {
+            told(EndedBy::Operator, code_of_signal(SIGTERM), "an operator of the house stopped the run".to_owned())
+        }
         Cause::Cut(by) => told(*by, exit::UNAVAILABLE, "the house ended the run".to_owned()),
         Cause::Lost(why) => {
             told(EndedBy::Error, exit::UNAVAILABLE, format!("the claim was lost and the run ended: {why}"))
@@ -93,6 +96,8 @@ pub(in crate::launch) fn code_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
+/// What a program ends with that was asked to end.
+const SIGTERM: i32 = 15;
 /// SHA-256 of nothing.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 

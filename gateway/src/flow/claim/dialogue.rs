@@ -49,6 +49,7 @@ enum Next {
     /// Another connection took the run up.
     TakenOver,
     CutNow,
+    StopNow,
     Draining,
 }
 
@@ -103,7 +104,7 @@ fn spec(house: &House, run: &Run, token: RunToken, taken_up: bool) -> Spec {
         ceiling_seconds: run.ceiling.map(|ceiling| ceiling.as_secs()),
         sentinels: run.sentinels.clone(),
         // Behind a run that is taken up there may be an agent, and nothing is searched for any more.
-        marks: if taken_up { Marks::default() } else { house.vault.marks() },
+        marks: if taken_up { Marks::default() } else { house.rules().vault.marks() },
         exposed: run.exposed(),
         started: run.started.to_string(),
     }
@@ -148,6 +149,7 @@ impl Dialogue {
                 Next::Late => return self.broken("the box did not answer in time").await,
                 Next::TakenOver => return,
                 Next::CutNow => self.cut_at_the_ceiling().await,
+                Next::StopNow => self.stop().await,
                 Next::Draining => return self.leave_to_the_next_house(),
             }
         }
@@ -174,7 +176,7 @@ impl Dialogue {
         } else if attestation.namespace_init != self.claimed_init {
             Some("namespace_init differs from the claim".to_owned())
         } else {
-            proof::missing(&attestation, &self.here)
+            proof::missing(&attestation, &self.here.settings())
         };
         if let Some(which) = which {
             // Settled first: who hears that it did not do may claim again at once.
@@ -211,6 +213,13 @@ impl Dialogue {
         self.say(&FromHouse::Cut { ended_by: EndedBy::Ceiling }).await;
     }
 
+    /// An operator ended it, and what it had open is cut already.
+    async fn stop(&mut self) {
+        self.cut = true;
+        self.due = Some(Instant::now() + self.house.limits.report_deadline + AGENT_GRACE);
+        self.say(&FromHouse::Cut { ended_by: EndedBy::Operator }).await;
+    }
+
     /// The run stays on disk; its boxd takes it up again when the house is back. What it has open until then ends at its
     /// ceiling all the same. That holds up no drain: without anything open there is nothing to cut.
     fn leave_to_the_next_house(self) {
@@ -245,6 +254,7 @@ impl Dialogue {
         let mut reader = (&mut self.reader).take(room);
         let read = tokio::select! {
             () = at(cut_at) => return Next::CutNow,
+            () = self.run.stopped(), if !self.cut => return Next::StopNow,
             () = at(self.due) => return Next::Late,
             () = self.grip.lost() => return Next::TakenOver,
             () = self.house.drain.started() => return Next::Draining,

@@ -2,10 +2,10 @@
 
 use box_spec::{Attestation, Layer};
 
-use crate::house::BoxHouse;
+use crate::config::BoxConfig;
 
 /// The first proof that is missing and that the house does not waive for this box.
-pub(super) fn missing(attestation: &Attestation, here: &BoxHouse) -> Option<String> {
+pub(super) fn missing(attestation: &Attestation, here: &BoxConfig) -> Option<String> {
     let Attestation {
         locked,
         non_dumpable,

@@ -11,11 +11,12 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::echo::Scan;
 use crate::flow::relay::Lease;
 use crate::ledger::{Ended, Line, Outcome};
+use crate::live::Place;
 use crate::refusal::Reason;
 
 use super::echo::Bell;
@@ -35,6 +36,9 @@ pub struct Recorded {
     line: Option<Line>,
     lease: Option<Lease>,
     _place: OwnedSemaphorePermit,
+    live: Place,
+    /// As that one, set where nothing is there.
+    withdrawn: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Set where nothing is there, and so for few.
     alarm: Option<Pin<Box<Sleep>>>,
     idle_limit: Duration,
@@ -69,6 +73,8 @@ pub enum Broken {
     Upstream(#[source] hyper::Error),
     #[error("read the answer: nothing came for too long")]
     Idle,
+    #[error("read the answer: what allowed it was withdrawn")]
+    Withdrawn,
 }
 
 impl Reply {
@@ -88,17 +94,20 @@ impl Recorded {
         body: Incoming,
         line: Line,
         lease: Lease,
-        place: OwnedSemaphorePermit,
+        held: (OwnedSemaphorePermit, Place),
         idle_limit: Duration,
         bell: Option<Bell>,
         facts: Facts,
     ) -> Self {
+        let (place, live) = held;
         let mut recorded = Self {
             body,
             look: bell.map(|bell| Look { bell, scan: Scan::default(), next: None }),
             line: Some(line),
             lease: Some(lease),
             _place: place,
+            live,
+            withdrawn: None,
             alarm: None,
             idle_limit,
             last: Instant::now(),
@@ -135,6 +144,12 @@ impl Recorded {
         }
     }
 
+    fn cut(&mut self) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let inside = "a reload withdrew what allowed it".to_owned();
+        self.close(Ended::Cut, Some(Reason::GrantWithdrawn), Some(inside));
+        Poll::Ready(Some(Err(Broken::Withdrawn)))
+    }
+
     fn is_end(&self) -> bool {
         self.body.is_end_stream() && self.look.as_ref().is_none_or(|look| look.next.is_none() && !look.scan.holds())
     }
@@ -169,7 +184,17 @@ impl Recorded {
         alarm.as_mut().poll(cx)
     }
 
+    fn poll_withdrawn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let token = self.live.withdrawn();
+        let withdrawn = self.withdrawn.get_or_insert_with(|| Box::pin(token.clone().cancelled_owned()));
+        withdrawn.as_mut().poll(cx)
+    }
+
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        // An answer that comes without a pause is ended as well.
+        if self.live.withdrawn().is_cancelled() {
+            return self.cut();
+        }
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.received += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -178,6 +203,11 @@ impl Recorded {
                     self.whole();
                 }
                 Poll::Ready(Some(Ok(frame)))
+            }
+            // Its connection ends with its run.
+            Poll::Ready(Some(Err(error))) if self.facts.over.is_cancelled() => {
+                self.close(Ended::Cut, None, None);
+                Poll::Ready(Some(Err(Broken::Upstream(error))))
             }
             Poll::Ready(Some(Err(error))) => {
                 self.close(
@@ -192,6 +222,7 @@ impl Recorded {
                 self.whole();
                 Poll::Ready(None)
             }
+            Poll::Pending if self.poll_withdrawn(cx).is_ready() => self.cut(),
             Poll::Pending => {
                 ready!(self.poll_idle(cx));
                 self.close(

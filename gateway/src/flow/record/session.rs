@@ -15,9 +15,10 @@ use crate::flow::identify::Caller;
 use crate::flow::record::Reply;
 use crate::flow::record::echo::Bell;
 use crate::flow::relay::Switched;
-use crate::flow::relay::session::{Ear, Parting, Passed, carry};
+use crate::flow::relay::session::{Ear, Limits, Parting, Passed, carry};
 use crate::house::House;
 use crate::ledger::{Ended, Ledger, Line, Outcome};
+use crate::live::Place;
 use crate::refusal::{Reason, Refusal};
 
 use super::told::weigh;
@@ -27,6 +28,7 @@ struct Session {
     ends: Option<(OnUpgrade, Upgraded)>,
     line: Option<Line>,
     _place: OwnedSemaphorePermit,
+    live: Place,
     passed: Passed,
     idle: Duration,
     timings: Vec<(&'static str, Duration)>,
@@ -44,7 +46,7 @@ pub fn switched(
     caller: &Caller,
     switched: Switched,
     mut line: Line,
-    place: OwnedSemaphorePermit,
+    (place, live): (OwnedSemaphorePermit, Place),
 ) -> (Response<Reply>, impl Future<Output = ()> + Send + use<>) {
     let Switched { response, upstream, of_box, injected, watch, reads, timings } = switched;
     line.note_injected(injected);
@@ -52,6 +54,7 @@ pub fn switched(
         ends: Some((of_box, upstream)),
         line: Some(line),
         _place: place,
+        live,
         passed: Passed::default(),
         idle: house.limits.websocket_idle,
         timings,
@@ -74,10 +77,11 @@ impl Session {
             self.bell.as_ref().map(|bell| Ear { needles: &bell.watch().needles, heard: |found| bell.heard(found) });
         let judged = self.reads.clone().map(Judged::new);
         let (of_box, upstream) = (TokioIo::new(of_box), TokioIo::new(upstream));
+        let limits = Limits { idle: self.idle, withdrawn: self.live.withdrawn() };
         let parting = tokio::select! {
             biased;
             () = self.over.cancelled() => return,
-            parting = carry(of_box, upstream, &self.passed, self.idle, ear, judged) => parting,
+            parting = carry(of_box, upstream, &self.passed, limits, ear, judged) => parting,
         };
         match parting {
             Parting::Complete => self.close(Ended::Complete, None),
@@ -85,6 +89,10 @@ impl Session {
             Parting::UpstreamGone(inside) => self.failed(inside),
             Parting::Silent => self.failed("nothing passed for too long".to_owned()),
             Parting::Refused(refusal) => self.refused(refusal),
+            Parting::Withdrawn => {
+                let inside = "a reload withdrew what allowed it".to_owned();
+                self.close(Ended::Cut, Some((Reason::GrantWithdrawn, inside)));
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Pool: connections to upstreams that stay open between requests, each for one box, one grant and one target.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,15 +17,16 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::flow::inject::Outbound;
 use crate::host::Target;
-use crate::policy::{GrantName, Scheme};
+use crate::policy::{Grant, Scheme};
 
 use super::upload::{Progress, Upload};
 
-/// Who may share a connection. The grant stands for its credential, its roots and its address.
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// Who may share a connection. The grant stands for its credential, its roots and its address; after a reload it is another,
+/// whatever its name.
+#[derive(Clone)]
 pub(super) struct Key {
     box_id: BoxId,
-    grant: GrantName,
+    grant: Arc<Grant>,
     target: Target,
     scheme: Scheme,
 }
@@ -62,10 +64,29 @@ impl Key {
     pub(super) fn of(outbound: &Outbound) -> Self {
         Self {
             box_id: outbound.caller().box_id().clone(),
-            grant: outbound.grant().name.clone(),
+            grant: Arc::clone(outbound.grant()),
             target: outbound.target().clone(),
             scheme: outbound.scheme(),
         }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { box_id, grant, target, scheme } = self;
+        Arc::ptr_eq(grant, &other.grant)
+            && *box_id == other.box_id
+            && *target == other.target
+            && *scheme == other.scheme
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { box_id, grant, target, scheme } = self;
+        (box_id, Arc::as_ptr(grant), target, scheme).hash(state);
     }
 }
 

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::body::Reads;
 use crate::body::messages::Judged;
@@ -57,7 +58,14 @@ pub struct Ear<'a, H: Fn(u64)> {
     pub heard: H,
 }
 
-/// How a session ended by itself.
+/// How long a session may be silent, and what ends it before.
+pub struct Limits<'a> {
+    pub idle: Duration,
+    /// What allowed it is gone.
+    pub withdrawn: &'a CancellationToken,
+}
+
+/// How a session ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Parting {
     /// A Close passed, or the box left between two messages: some agents end every session so.
@@ -70,6 +78,8 @@ pub enum Parting {
     Silent,
     /// The box said something that does not pass.
     Refused(Refusal),
+    /// What allowed it is gone.
+    Withdrawn,
 }
 
 /// Checks a 101 against the handshake that was sent, and takes the stream that comes with it.
@@ -95,13 +105,13 @@ pub(super) async fn switch(
     Ok((Response::from_parts(head, ()), stream))
 }
 
-/// Carries bytes both ways until one side ends; the other then has a moment to end too. `idle` is how long both may be
-/// silent. What is dropped is cut. What the box says is judged, where it is read: a refusal ends both sides.
+/// Carries bytes both ways until one side ends; the other then has a moment to end too. What is dropped is cut. What the box
+/// says is judged, where it is read: a refusal ends both sides.
 pub async fn carry<B, U, H>(
     of_box: B,
     upstream: U,
     passed: &Passed,
-    idle: Duration,
+    Limits { idle, withdrawn }: Limits<'_>,
     ear: Option<Ear<'_, H>>,
     judged: Option<Box<Judged>>,
 ) -> Parting
@@ -129,20 +139,28 @@ where
                 passed.parting(false, end)
             }
             () = passed.silence(idle) => Parting::Silent,
+            () = withdrawn.cancelled() => Parting::Withdrawn,
         }
     };
-    if let Parting::Refused(refusal) = &parting {
-        // A box that does not read is not waited for.
-        let _ = tokio::time::timeout(AFTER_END, tell(&mut box_in, refusal, passed)).await;
+    // A box that does not read is not waited for.
+    match &parting {
+        Parting::Refused(refusal) => {
+            let words = [messages::text_frame(&answer::event(refusal)), messages::policy_close(refusal.outside())];
+            let _ = tokio::time::timeout(AFTER_END, tell(&mut box_in, &words.concat(), passed)).await;
+        }
+        Parting::Withdrawn => {
+            let words = messages::policy_close("grant-withdrawn: the configuration of the gateway was changed");
+            let _ = tokio::time::timeout(LAST_WORDS, tell(&mut box_in, &words, passed)).await;
+        }
+        Parting::Complete | Parting::BoxGone | Parting::UpstreamGone(_) | Parting::Silent => {}
     }
     parting
 }
 
 /// Tells the box why its session ends, where that would not stand in the middle of something else.
-async fn tell<W: AsyncWrite + Unpin>(to: &mut W, refusal: &Refusal, passed: &Passed) -> io::Result<()> {
+async fn tell<W: AsyncWrite + Unpin>(to: &mut W, words: &[u8], passed: &Passed) -> io::Result<()> {
     if passed.is_between_messages() {
-        let words = [messages::text_frame(&answer::event(refusal)), messages::policy_close(refusal.outside())].concat();
-        write(to, &words, &passed.down, passed).await?;
+        write(to, words, &passed.down, passed).await?;
     }
     to.shutdown().await
 }
@@ -312,6 +330,8 @@ impl Passed {
 const PIECE: usize = 16 * 1024;
 /// How long a whole message waits for the next one, where it ends as a credential begins.
 const HELD: Duration = Duration::from_millis(250);
+/// For a box to read the Close of a session that is cut: less than its tunnel has.
+const LAST_WORDS: Duration = Duration::from_millis(250);
 /// For the side that did not end first: to say what it still has to say.
 const AFTER_END: Duration = Duration::from_secs(3);
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use box_spec::RunToken;
+use harness::door::Inside;
 use harness::files::put;
 use harness::{Case, Claimed, House, case, until};
 use nix::sys::signal::{Signal, kill};
@@ -54,6 +55,9 @@ fn killed() -> Result<()> {
 /// Requests with long paths until the gateway is killed around its checkpoint.
 fn one_life(house: &mut House, token: &RunToken, while_writing: bool, sent: &mut usize) -> Result<()> {
     let pid = Pid::from_raw(house.pid().context("no gateway")?);
+    // A start may write one at once, of what the life before had left: the run is taken up before the next is waited for.
+    let claimed = take_up(&house.door("one"), token)?;
+    let mut tunnel = inside(house, "one", claimed.token())?;
     let (checkpoint, new) = (checkpoint(house, ""), checkpoint(house, ".new"));
     let before = std::fs::read(&checkpoint).unwrap_or_default();
     std::thread::scope(|scope| -> Result<()> {
@@ -67,23 +71,20 @@ fn one_life(house: &mut House, token: &RunToken, while_writing: bool, sent: &mut
             }
             kill(pid, Signal::SIGKILL).context("kill the gateway")
         });
-        let end = requests(house, token, sent);
-        killer.join().map_err(|_| anyhow::anyhow!("the killer panicked"))??;
-        end
+        until_killed(&mut tunnel, sent);
+        killer.join().map_err(|_| anyhow::anyhow!("the killer panicked"))?
     })?;
     let ran = house.kill()?;
     ensure!(ran.signal == Some(9), "the gateway had ended by itself: {}", ran.stderr);
     Ok(())
 }
 
-fn requests(house: &House, token: &RunToken, sent: &mut usize) -> Result<()> {
-    let claimed = take_up(&house.door("one"), token)?;
-    let mut tunnel = inside(house, "one", claimed.token())?;
+fn until_killed(tunnel: &mut Inside, sent: &mut usize) {
     loop {
         *sent += 1;
         let path = format!("/v1/messages/{sent}-{}", "x".repeat(1900));
         if tunnel.ask(post(&path, "{}").as_bytes()).is_err() {
-            return Ok(());
+            return;
         }
     }
 }

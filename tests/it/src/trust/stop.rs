@@ -174,6 +174,27 @@ echo ready; exit 1"
     Ok(())
 }
 
+pub(super) fn by_operator() -> Result<()> {
+    let house = house()?;
+    for isolated in [false, true] {
+        let fakes = FakeAgents::shell("echo ready; while :; do sleep 0.05; done")?;
+        let running = launch(&house, isolated)?.agents(fakes.folder()).start()?;
+        ready(&running)?;
+        let run = house.status()?["boxes"][0]["run"].as_str().context("no run holds the door")?.to_owned();
+        let asked = Instant::now();
+        let ran = house.gateway(&["runs", "stop", &run])?;
+        ensure!(ran.code == Some(0), "{ran:?}");
+        let ran = running.wait(SOON)?.expect_code(143)?;
+        ensure!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+        ensure!(ran.stderr.contains("an operator of the house stopped the run"), "{}", ran.stderr);
+        let facts = last_facts(&house)?;
+        let verdict = facts["verdict"].to_string();
+        ensure!(facts["report"]["ended_by"] == "operator" && verdict.contains("stopped by an operator"), "{facts}");
+        free(&house)?;
+    }
+    Ok(())
+}
+
 /// The house may hear of an end a little later than who waited for boxd.
 fn free(house: &House) -> Result<()> {
     until("the door to be free", Duration::from_secs(5), || {

@@ -18,13 +18,13 @@ use super::base::Wire;
 use upstream::Upstream;
 
 /// A house with a grant `ws` that leads `ws.test` to an upstream that greets and echoes.
-struct Echo {
-    wire: Wire,
+pub(super) struct Echo {
+    pub(super) wire: Wire,
     upstream: Upstream,
 }
 
 impl Echo {
-    fn start() -> Result<Self> {
+    pub(super) fn start() -> Result<Self> {
         Self::with("")
     }
 
@@ -42,7 +42,7 @@ impl Echo {
     }
 
     /// A session that was greeted.
-    fn session(&self, path: &str) -> Result<Inside> {
+    pub(super) fn session(&self, path: &str) -> Result<Inside> {
         let mut inside = self.wire.inside("ws.test")?;
         let answer = inside.ask(&asking("ws.test", path, ""))?;
         ensure!(answer.status == 101, "{answer:?}");

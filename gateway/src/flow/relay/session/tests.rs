@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::{AFTER_END, Ear, Parting, Passed, carry};
+use super::{AFTER_END, Ear, Limits, Parting, Passed, carry};
 
 const IDLE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(400);
@@ -26,7 +27,9 @@ where
     let passed = Passed::default();
     let began = Instant::now();
     let carried = async {
-        let parting = carry(b, c, &passed, idle, None::<Ear<'_, fn(u64)>>, None).await;
+        let parting =
+            carry(b, c, &passed, Limits { idle, withdrawn: &CancellationToken::new() }, None::<Ear<'_, fn(u64)>>, None)
+                .await;
         (parting, began.elapsed())
     };
     let ((parting, took), (), ()) = tokio::join!(carried, of_box(a), of_upstream(d));

@@ -5,6 +5,7 @@ use std::io::Read;
 use anyhow::{Context, Result};
 
 /// A frame as it came.
+#[derive(Debug)]
 pub(in crate::wire) struct Came {
     pub(in crate::wire) opcode: u8,
     pub(in crate::wire) payload: Vec<u8>,
