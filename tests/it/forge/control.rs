@@ -5,10 +5,11 @@ use gateway::flow::judge::{Pass, Ruling, request};
 use gateway::house::House;
 
 pub async fn honest(house: &House, pass: &Pass) -> Option<Outbound> {
-    let verdict = request(&house.policy, pass, any());
+    let rules = house.rules();
+    let verdict = request(&rules.policy, pass, any());
     let (ruling, _line) = house.ledger.enter(verdict).await.ok()?;
     match ruling {
-        Ruling::Relay(permit) => inject(&house.vault, permit).ok(),
+        Ruling::Relay(permit) => inject(&rules.vault, permit).ok(),
         Ruling::Answer(_) => None,
     }
 }

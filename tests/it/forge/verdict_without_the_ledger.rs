@@ -5,5 +5,6 @@ use gateway::flow::judge::{Pass, request};
 use gateway::house::House;
 
 pub fn unwritten(house: &House, pass: &Pass) {
-    let _sent = inject(&house.vault, request(&house.policy, pass, loop {}));
+    let rules = house.rules();
+    let _sent = inject(&rules.vault, request(&rules.policy, pass, loop {}));
 }

@@ -151,6 +151,7 @@ mod tests {
             "-mgpt-6.2 -i a.png",
             "-c mcp_servers.x.command=\"/bin/x\"",
             "-c features.web_search=false --enable web_search",
+            "-c web_search=\"live\"",
             "--output-schema s.json -o last.txt --ephemeral --add-dir /tmp",
             "-c developer_instructions=x",
             "--model=review",

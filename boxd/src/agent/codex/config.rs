@@ -16,6 +16,8 @@ pub(super) fn text(task: &Task<'_>) -> Result<String, PlanFault> {
     set("approval_policy", "never".into());
     set("sandbox_mode", "danger-full-access".into());
     set("check_for_update_on_startup", false.into());
+    // Offered to every model that the catalog does not know, and the house lets it through only where a grant says so.
+    set("web_search", "disabled".into());
     if let Some(catalog) = task.catalog {
         set("model_catalog_json", catalog.display().to_string().into());
     }
