@@ -110,7 +110,8 @@ impl Connection {
         self.answer(each).await
     }
 
-    /// Sends a body of this length and reads the answer; tells each piece that was sent.
+    /// Sends a prompt of this length, whole JSON as a model's provider takes it, and reads the answer; tells each piece
+    /// that was sent.
     ///
     /// # Errors
     ///
@@ -118,13 +119,16 @@ impl Connection {
     pub async fn post(&mut self, path: &str, length: usize, mut each: impl FnMut(usize)) -> Result<usize> {
         let head = self.head("POST", path, &format!("content-length: {length}\r\n"));
         self.send(head.as_bytes()).await?;
-        let mut left = length;
+        let mut left =
+            length.checked_sub(PROMPT.0.len() + PROMPT.1.len()).context("a body has a beginning and an end")?;
+        self.stream.write_all(PROMPT.0).await.context("send a body")?;
         while left > 0 {
             let piece = left.min(PIECE.len());
             self.stream.write_all(&PIECE[..piece]).await.context("send a body")?;
             each(piece);
             left -= piece;
         }
+        self.stream.write_all(PROMPT.1).await.context("send a body")?;
         self.stream.flush().await.context("send a body")?;
         self.answer(|_| ()).await
     }
@@ -255,4 +259,6 @@ pub fn now() -> u64 {
 }
 
 const BUFFER: usize = 16 * 1024;
+/// What stands around a body, so that it is a request that can be judged.
+const PROMPT: (&[u8], &[u8]) = (br#"{"system":""#, br#""}"#);
 static PIECE: [u8; 64 * 1024] = [b'x'; 64 * 1024];
