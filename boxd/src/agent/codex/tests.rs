@@ -60,7 +60,10 @@ fn the_configuration_is_sound_for_any_path_and_any_text() {
 
 #[test]
 fn root_keys_stand_before_the_tables() {
-    let standing = Standing::from([("config.toml", b"model = \"m\"\nweb_search = \"live\"\n[mcp_servers.a]\ncommand = \"x\"\n".to_vec())]);
+    let standing = Standing::from([(
+        "config.toml",
+        b"model = \"m\"\nweb_search = \"live\"\n[mcp_servers.a]\ncommand = \"x\"\n".to_vec(),
+    )]);
     let planned = plan(&task("hi", &login(), &standing)).expect("a plan");
     let text = file(&planned, "config.toml");
     let first_table = text.find("\n[").expect("a table");
