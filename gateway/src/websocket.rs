@@ -1,5 +1,6 @@
 //! WebSocket: the opening handshake as RFC 6455 has it, read strictly from a request and checked in its answer.
 
+mod head;
 pub mod frames;
 pub mod messages;
 

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use super::head::{self, CLOSE};
+
 /// Where one direction of a session stands. Looks at heads alone: a payload is never read and nothing is held back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Frames {
     /// The head of the frame that is coming, as far as it came.
-    head: [u8; LONGEST_HEAD],
+    head: [u8; head::LONGEST],
     have: usize,
     /// Bytes of payload that are still to come.
     payload: u64,
@@ -36,13 +38,13 @@ impl Frames {
             self.head[self.have] = bytes[at];
             self.have += 1;
             at += 1;
-            if self.have >= 2 && self.have == head_length(self.head[1]) {
+            if self.have >= 2 && self.have == head::length(self.head[1]) {
                 self.closed |= self.opcode() == CLOSE;
                 // Control frames may stand between the frames of a message, and say nothing about it (§5.4).
                 if self.opcode() < CLOSE {
                     self.in_message = self.head[0] & 0x80 == 0;
                 }
-                self.payload = payload(&self.head);
+                self.payload = head::payload(&self.head);
                 self.have = 0;
             }
         }
@@ -70,29 +72,6 @@ impl Frames {
         self.head[0] & 0x0f
     }
 }
-
-/// How long a head is, by its second byte: the mask bit and the short length.
-const fn head_length(second: u8) -> usize {
-    let extended = match second & 0x7f {
-        126 => 2,
-        127 => 8,
-        _ => 0,
-    };
-    let mask = if second & 0x80 == 0 { 0 } else { 4 };
-    2 + extended + mask
-}
-
-fn payload(head: &[u8; LONGEST_HEAD]) -> u64 {
-    let extended = match head[1] & 0x7f {
-        126 => &head[2..4],
-        127 => &head[2..10],
-        short => return u64::from(short),
-    };
-    extended.iter().fold(0, |length, byte| length << 8 | u64::from(*byte))
-}
-
-const LONGEST_HEAD: usize = 14;
-const CLOSE: u8 = 0x8;
 
 #[cfg(test)]
 mod tests {

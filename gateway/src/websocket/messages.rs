@@ -1,9 +1,11 @@
 //! Messages: what a client says in a WebSocket (RFC 6455 §5), frame by frame and unmasked, so that it can be judged as it passes.
 
+use super::head::{self, CLOSE};
+
 /// The frames of a client under way.
 #[derive(Debug, Default)]
 pub struct Messages {
-    head: [u8; LONGEST_HEAD],
+    head: [u8; head::LONGEST],
     have: usize,
     /// Bytes of payload that are still to come, and of those that came the number modulo four.
     payload: u64,
@@ -63,7 +65,7 @@ impl Messages {
             self.head[self.have] = bytes[at];
             self.have += 1;
             at += 1;
-            if self.have >= 2 && self.have == head_length(self.head[1]) {
+            if self.have >= 2 && self.have == head::length(self.head[1]) {
                 self.begin().map_err(E::from)?;
                 self.end(&mut take)?;
             }
@@ -75,11 +77,7 @@ impl Messages {
     fn begin(&mut self) -> Result<(), Malformed> {
         let [first, second, ..] = self.head;
         let (is_last, opcode) = (first & 0x80 != 0, first & 0x0f);
-        self.payload = match second & 0x7f {
-            126 => number(&self.head[2..4]),
-            127 => number(&self.head[2..10]),
-            short => u64::from(short),
-        };
+        self.payload = head::payload(&self.head);
         (self.have, self.turn) = (0, 0);
         if first & 0x70 != 0 {
             return Err(Malformed::Reserved);
@@ -106,7 +104,7 @@ impl Messages {
     }
 
     fn unmask(&mut self, bytes: &[u8]) {
-        let length = head_length(self.head[1]);
+        let length = head::length(self.head[1]);
         let mask = &self.head[length - 4..length];
         self.plain.clear();
         self.plain.extend(bytes.iter().enumerate().map(|(at, byte)| byte ^ mask[(self.turn + at) % 4]));
@@ -148,27 +146,11 @@ fn framed(opcode: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-const fn head_length(second: u8) -> usize {
-    let extended = match second & 0x7f {
-        126 => 2,
-        127 => 8,
-        _ => 0,
-    };
-    let mask = if second & 0x80 == 0 { 0 } else { 4 };
-    2 + extended + mask
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-const LONGEST_HEAD: usize = 14;
 const LONGEST_REASON: usize = 123;
 const POLICY: u16 = 1008;
 const CONTINUED: u8 = 0x0;
 const TEXT: u8 = 0x1;
 const BINARY: u8 = 0x2;
-const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
 
