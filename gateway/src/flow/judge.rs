@@ -7,7 +7,7 @@ mod sentinels;
 use std::sync::Arc;
 
 use box_spec::{BoxId, Provider};
-use http::header::{CONTENT_LENGTH, HOST, UPGRADE};
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{Method, Request, Uri};
 
@@ -379,6 +379,7 @@ fn words(kind: Kind, caller: &Caller, target: &Target, scheme: Scheme, head: &Pa
         .path_and_query(head.uri.path_and_query().map_or("/", |path| path.as_str()))
         .headers(&head.headers)
         .body_length(length)
+        .chunked(head.headers.contains_key(TRANSFER_ENCODING))
 }
 
 /// The provider whose error shape a refusal toward this target takes: only its model routes have one.

@@ -41,6 +41,7 @@ struct Request {
     query: Option<String>,
     headers: Option<String>,
     body_length: Option<u64>,
+    is_chunked: bool,
 }
 
 /// The box and run of a line, as far as known.
@@ -129,6 +130,13 @@ impl Entry {
     #[must_use]
     pub const fn body_length(mut self, length: Option<u64>) -> Self {
         self.request.body_length = length;
+        self
+    }
+
+    /// Whether a body of undeclared length follows. Where neither is said there is no body (RFC 9112 §6.3).
+    #[must_use]
+    pub const fn chunked(mut self, is_chunked: bool) -> Self {
+        self.request.is_chunked = is_chunked;
         self
     }
 
@@ -314,13 +322,14 @@ impl Entry {
 
 impl Request {
     fn write(&self, words: &mut Words) {
-        let Self { scheme, method, path, query, headers, body_length } = self;
+        let Self { scheme, method, path, query, headers, body_length, is_chunked } = self;
         words.text_if("scheme", *scheme);
         words.text_if("method", method.as_deref());
         words.text_if("path", path.as_deref());
         words.raw_if("query", query.as_deref());
         words.raw_if("headers", headers.as_deref());
         words.number_if("body_length", *body_length);
+        words.text_if("body", is_chunked.then_some("chunked"));
     }
 }
 

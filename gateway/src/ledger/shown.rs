@@ -21,7 +21,8 @@ pub(super) fn path(raw: &str) -> String {
     cut(&masked.join("/"), PATH_LIMIT).into_owned()
 }
 
-/// Of each parameter the key, the value's length and the first 32 bits of its hash, never the value.
+/// Of each parameter the key, the value's length and the first 32 bits of its hash, never the value. A `;` in it is told, since
+/// some servers begin another parameter there: what stands behind it is still a value to others.
 pub(super) fn query(raw: &str) -> String {
     let mut all = Vec::new();
     let mut left_out = 0;
@@ -35,6 +36,9 @@ pub(super) fn query(raw: &str) -> String {
         words.text("key", &cut(&mask(key), NAME_LIMIT));
         words.number("length", value.len() as u64);
         words.text("sha256", &hex(&Sha256::digest(value.as_bytes())[..4]));
+        if pair.contains(';') {
+            words.raw("semicolon", "true");
+        }
         all.push(words.into_object());
     }
     if left_out > 0 {
@@ -223,6 +227,10 @@ mod tests {
         assert_eq!((&value[1]["key"], &value[1]["length"]), (&json!("key"), &json!(9)));
         assert_eq!(value[1]["sha256"].as_str().map(str::len), Some(8));
         assert_eq!(value[2], json!({"key": "flag", "length": 0, "sha256": "e3b0c442"}));
+        assert!(!value.to_string().contains("swordfish"));
+        let value: Value = serde_json::from_str(&super::query("a=1;swordfish=2&b=;&c=1")).expect("valid JSON");
+        let told: Vec<_> = value.as_array().into_iter().flatten().map(|one| one["semicolon"] == true).collect();
+        assert_eq!(told, [true, true, false]);
         assert!(!value.to_string().contains("swordfish"));
     }
 

@@ -22,6 +22,7 @@ mod egress;
 mod canaries;
 mod rest;
 mod rpc;
+mod grants;
 
 use harness::Case;
 
@@ -52,4 +53,5 @@ pub(crate) const MODULES: &[&[Case]] = &[
     canaries::CASES,
     rest::CASES,
     rpc::CASES,
+    grants::CASES,
 ];
