@@ -211,9 +211,11 @@ impl Entry {
         self
     }
 
-    /// What later ones like this one are told as: who, where and why, without the one request's words.
+    /// What later ones like this one are told as: who, what, where and why, without the words of this one alone.
     pub(super) fn into_repeated(self, repeats: Repeats) -> Self {
+        let Request { scheme, method, path, .. } = self.request;
         Self {
+            request: Request { scheme, method, path, ..Request::default() },
             caller: self.caller,
             asked: Some(self.kind),
             target: self.target,
@@ -227,7 +229,7 @@ impl Entry {
     }
 
     pub(super) fn without_details(self) -> Self {
-        Self { target: None, reason: None, alarm: None, inside: None, ..self }
+        Self { target: None, request: Request::default(), reason: None, alarm: None, inside: None, ..self }
     }
 
     pub(super) fn with_target_if_none(mut self, target: Option<&Target>) -> Self {
@@ -248,6 +250,11 @@ impl Entry {
     /// What makes two refusals or alarms alike.
     pub(super) const fn likeness(&self) -> (Option<Reason>, Option<&'static str>) {
         (self.reason, self.alarm)
+    }
+
+    /// What was asked of the target, where it is a request.
+    pub(super) fn method_and_path(&self) -> Option<(String, String)> {
+        self.request.method.clone().zip(self.request.path.clone())
     }
 
     pub(super) const fn time(&self) -> Timestamp {

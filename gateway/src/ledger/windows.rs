@@ -21,6 +21,8 @@ enum Likeness {
         reason: Option<Reason>,
         alarm: Option<&'static str>,
         target: Option<Target>,
+        /// Method and path.
+        asked: Option<(String, String)>,
     },
     /// Everything that found no window of its own.
     Other,
@@ -40,7 +42,8 @@ impl Windows {
         let windows = self.0.entry(entry.caller().box_id.clone()).or_default();
         let (reason, alarm) = entry.likeness();
         let (run_id, target) = (entry.caller().run_id.clone(), entry.target_asked().cloned());
-        let likeness = Likeness::One { run_id, reason, alarm, target };
+        let asked = entry.method_and_path();
+        let likeness = Likeness::One { run_id, reason, alarm, target, asked };
         if let Some(window) = windows.get_mut(&likeness) {
             window.count(&entry);
             return None;
@@ -52,7 +55,7 @@ impl Windows {
         }
         // Noise must not hide an alarm: where the windows are full each kind of alarm still has one, whatever its target.
         if alarm.is_some() {
-            let likeness = Likeness::One { run_id: None, reason, alarm, target: None };
+            let likeness = Likeness::One { run_id: None, reason, alarm, target: None, asked: None };
             if let Some(window) = windows.get_mut(&likeness) {
                 window.count(&entry);
                 return None;
@@ -140,6 +143,29 @@ mod tests {
         assert_eq!((line["kind"].as_str(), line["count"].as_u64()), (Some("repeated"), Some(10_000)));
         assert_eq!((line["reason"].as_str(), line["box"].as_str()), (Some("no-grant"), Some("one")));
         assert!(windows.next_end().is_none());
+    }
+
+    #[test]
+    fn another_path_or_method_is_another_line_and_its_repeats_say_which() {
+        let (mut windows, start) = (Windows::default(), Instant::now());
+        let asked = |method: &http::Method, path| {
+            refused("one", Reason::NoGrant).method(method).path_and_query(path).fact("n", 1)
+        };
+        let (get, post) = (http::Method::GET, http::Method::POST);
+        for (method, path, is_line) in [
+            (&get, "/a?x=1", true),
+            (&get, "/a?x=2", false),
+            (&get, "/b", true),
+            (&post, "/a", true),
+            (&get, "/a", false),
+        ] {
+            assert_eq!(windows.meet(asked(method, path), start).is_some(), is_line, "{method} {path}");
+        }
+        let told = windows.ended(start + WINDOW);
+        let line = text(&told[0]);
+        assert_eq!(told.len(), 1);
+        assert_eq!((&line["method"], &line["path"], &line["count"]), (&"GET".into(), &"/a".into(), &2.into()));
+        assert_eq!((line.get("query"), line.get("facts")), (None, None), "of one request alone: {line}");
     }
 
     #[test]
