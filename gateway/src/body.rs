@@ -176,19 +176,17 @@ impl Reads {
 
     fn refused(&self, asked: &Asked) -> Refusal {
         let grant = self.0.grant.name.as_str();
-        let (outside, inside, key) = match asked {
+        let (outside, key) = match asked {
             Asked::Tool(name) => (
                 format!("this asks the provider for {name:?}, which grant {grant:?} does not let through"),
-                format!("asks the provider for {name}"),
                 format!("provider_tools = [{name:?}]"),
             ),
             Asked::Fetch(place) => (
                 format!("this asks the provider to fetch from {place}, which grant {grant:?} does not let through"),
-                format!("asks the provider to fetch from {place}"),
                 "provider_fetch = [\"https://HOST/*\"]".to_owned(),
             ),
         };
-        Refusal::new(Reason::ProviderEgress, outside, inside)
+        Refusal::new(Reason::ProviderEgress, outside, asked.sentence())
             .with_hint(format!("this is policy, not an outage: an operator can allow it by `{key}` in grant {grant:?}"))
             .with_grant(grant)
     }

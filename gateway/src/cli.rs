@@ -3,6 +3,8 @@
 pub mod serve;
 pub mod check;
 pub mod explain;
+pub mod anew;
+pub mod replay;
 pub mod presets;
 pub mod ask;
 pub mod status;
@@ -25,6 +27,10 @@ fn outlive_file_limits() -> std::io::Result<()> {
 #[repr(u8)]
 pub enum Exit {
     Done = 0,
+    /// Of a replay: the verdict of some request changes.
+    Changed = 1,
+    /// Of a replay: nothing is known to change, and not all is known.
+    NotKnown = 2,
     /// Bad arguments or configuration.
     Usage = 64,
     /// The ledger is damaged.

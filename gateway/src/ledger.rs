@@ -48,6 +48,7 @@ pub mod verify;
 mod finding;
 pub mod story;
 pub mod tail;
+pub mod lines;
 
 pub use chain::{Receipt, ReceiptFault};
 pub use entry::Entry;

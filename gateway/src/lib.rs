@@ -15,6 +15,7 @@ pub mod live;
 pub mod runs;
 pub mod box_key;
 pub mod ledger;
+pub mod recorded;
 pub mod vault;
 pub mod refresh;
 pub mod sign_in;

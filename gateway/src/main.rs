@@ -26,6 +26,9 @@ enum Command {
     Check(Of),
     /// Say what would be said to a request of a box, why, and what would allow it; 77 where it is refused
     Explain(cli::explain::Arguments),
+    /// Judge the recorded requests anew by another configuration; 0 where nothing changes, 1 where something does, 2 where
+    /// nothing is known to change but not all is known
+    Replay(cli::replay::Arguments),
     /// List the presets that a grant can name, or show what one means
     Presets {
         #[command(subcommand)]
@@ -147,6 +150,10 @@ fn main() -> ExitCode {
                 fault => fault,
             },
             Err(fault) => failed(&fault, Exit::Usage),
+        },
+        Command::Replay(arguments) => match cli::replay::run(&arguments, &mut std::io::stdout().lock()) {
+            Ok(exit) => exit,
+            Err(fault) => failed(&fault, fault.exit()),
         },
         Command::Presets { command: PresetsCommand::List } => said(Ok((true, cli::presets::list()))),
         Command::Presets { command: PresetsCommand::Show { name, secret } } => {

@@ -74,6 +74,25 @@ enum Next {
     New(String),
 }
 
+impl Asked {
+    /// The sentence for the operator where it is refused.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Tool(name) => format!("{FOR}{name}"),
+            Self::Fetch(place) => format!("{FROM}{place}"),
+        }
+    }
+
+    /// What such a sentence says was asked; `None` where it was cut.
+    #[must_use]
+    pub fn of_sentence(said: &str) -> Option<Self> {
+        let place = said.strip_prefix(FROM).map(|place| Self::Fetch(place.to_owned()));
+        let asked = place.or_else(|| said.strip_prefix(FOR).map(|name| Self::Tool(name.to_owned())));
+        asked.filter(|_| !said.contains('…'))
+    }
+}
+
 impl<'a> Model<'a> {
     pub const fn new(provider: Provider, egress: &'a Egress, state: &'a mut State) -> Self {
         Self { provider, egress, state }
@@ -263,6 +282,23 @@ impl Listener for Model<'_> {
     }
 }
 
+const FOR: &str = "asks the provider for ";
+const FROM: &str = "asks the provider to fetch from ";
 /// Of an address, or of a name that matters. Longer ones are let through by nobody.
 const LONGEST_ADDRESS: usize = 2048;
 const MOST_NOTED: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::Asked;
+
+    #[test]
+    fn what_was_asked_is_read_from_the_sentence_that_refused_it() {
+        for asked in [Asked::Tool("web_search".into()), Asked::Fetch("https://docs.example:443".into())] {
+            assert_eq!(Asked::of_sentence(&asked.sentence()), Some(asked));
+        }
+        for said in ["", "asks the provider for a…(+7 bytes)", "a body that is read: it is no object"] {
+            assert_eq!(Asked::of_sentence(said), None, "{said}");
+        }
+    }
+}

@@ -168,7 +168,8 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 /// Without control characters and without those that turn the direction of text.
-fn plain(text: &str) -> String {
+#[must_use]
+pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_command(c) { '\u{fffd}' } else { c }).collect()
 }
 

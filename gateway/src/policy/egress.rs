@@ -69,6 +69,22 @@ impl Egress {
     pub fn lets_fetch(&self, address: &str) -> bool {
         self.fetch.iter().any(|addresses| addresses.cover(address))
     }
+
+    /// Whether it may fetch an address of which the ledger tells only where it leads; `None` where that is too little.
+    #[must_use]
+    pub fn lets_place(&self, place: &str) -> Option<bool> {
+        let mut told = self.fetch.iter().map(|addresses| addresses.cover_place(place));
+        let least = told.find(|is_let| *is_let != Some(false)).unwrap_or(Some(false));
+        if least.is_none() && told.any(|is_let| is_let == Some(true)) { Some(true) } else { least }
+    }
+
+    /// Whether some tool of this family is let through, all of it or one version.
+    #[must_use]
+    pub fn lets_some_of(&self, family: &str) -> bool {
+        let is_of =
+            |tool: &String| tool.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+        self.tools.iter().any(is_of)
+    }
 }
 
 /// Who does what a tool of this kind does.

@@ -56,6 +56,20 @@ impl Addresses {
     }
 }
 
+impl Addresses {
+    /// The same where only the scheme, host and port are known, as the ledger tells them; `None` where it hangs on the rest.
+    pub(super) fn cover_place(&self, place: &str) -> Option<bool> {
+        let is_there = read(place).is_some_and(|asked| {
+            self.scheme == asked.scheme && self.port == asked.port && self.host.matches(&asked.host)
+        });
+        match &self.path {
+            _ if !is_there => Some(false),
+            PathPattern::Below(prefix) if prefix.as_str() == "/" => Some(true),
+            PathPattern::Is(_) | PathPattern::Below(_) => None,
+        }
+    }
+}
+
 /// An address that everybody reads alike.
 struct Address {
     scheme: &'static str,
@@ -143,6 +157,15 @@ mod tests {
             "",
         ] {
             assert!(!egress.lets_fetch(address), "{address:?}");
+        }
+        for (place, is_let) in [
+            ("https://cdn.example:443", Some(true)),
+            ("https://docs.example:443", None),
+            ("http://docs.example:80", Some(false)),
+            ("https://docs.example:8443", Some(false)),
+            ("an address that is not plain", Some(false)),
+        ] {
+            assert_eq!(egress.lets_place(place), is_let, "{place}");
         }
         for text in [
             "docs.example",
