@@ -99,7 +99,6 @@ impl Candidate {
     }
 
     /// What the judge says to the head, where nothing that is missing can change it.
-    #[expect(clippy::type_complexity, reason = "known or not, let through or not")]
     fn head(&self, asked: &Asked) -> Result<Result<(Parts, Decision), Refusal>, Fact> {
         let Asked { box_id, target, scheme, .. } = asked;
         let missing = Missing::of(asked);

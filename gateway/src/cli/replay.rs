@@ -73,7 +73,7 @@ pub enum ReplayFault {
 /// # Errors
 /// The candidate has faults, or the ledger cannot be read.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<Exit, ReplayFault> {
-    let Arguments { config, place, since, box_id, each, json, .. } = arguments;
+    let Arguments { config, place, since, box_id, each, json } = arguments;
     let config = config::load(config)?;
     let ledger = place.ledger(&config.ledger.file);
     let candidate = Candidate::of(config);
