@@ -51,6 +51,8 @@ pub struct Reading {
     state: State,
     rpc: rpc::State,
     search: Search,
+    /// How much may still come, and of how much; `None`: any.
+    left: Option<(u64, u64)>,
     is_empty: bool,
 }
 
@@ -124,8 +126,9 @@ impl Reads {
     /// # Errors
     /// It cannot be read: in a coding or in characters that are not known.
     pub fn body(&self, headers: &HeaderMap) -> Result<Box<Reading>, Refusal> {
+        let left = self.0.grant.max_body.map(|most| (most, most));
         if !self.is_for_a_model() && self.0.grant.mcp.is_none() {
-            return Ok(self.message());
+            return Ok(self.reading(Coding::none(), left));
         }
         let coding = Coding::of(headers).map_err(|fault| self.unclear(&fault.to_string()))?;
         for value in headers.get_all(CONTENT_TYPE) {
@@ -133,16 +136,16 @@ impl Reads {
                 return Err(self.unclear("it is written in other characters than UTF-8"));
             }
         }
-        Ok(self.reading(coding))
+        Ok(self.reading(coding, left))
     }
 
     /// A message of a WebSocket, which is never packed, or a body that is only searched as it comes.
     #[must_use]
     pub fn message(&self) -> Box<Reading> {
-        self.reading(Coding::none())
+        self.reading(Coding::none(), None)
     }
 
-    fn reading(&self, coding: Coding) -> Box<Reading> {
+    fn reading(&self, coding: Coding, left: Option<(u64, u64)>) -> Box<Reading> {
         let (reader, state) = (json::Reader::default(), State::default());
         let search = Search::new(Arc::clone(&self.0.secrets));
         Box::new(Reading {
@@ -152,6 +155,7 @@ impl Reads {
             state,
             rpc: rpc::State::default(),
             search,
+            left,
             is_empty: true,
         })
     }
@@ -199,6 +203,10 @@ impl Reading {
     /// The refusal. Nothing of the piece may go on.
     pub fn judge(&mut self, piece: &[u8]) -> Result<usize, Refusal> {
         self.is_empty &= piece.is_empty();
+        if let Some((left, most)) = &mut self.left {
+            let rest = left.checked_sub(piece.len() as u64);
+            *left = rest.ok_or_else(|| too_large(&self.reads.0.grant, *most))?;
+        }
         let (mut plain, coding) = self.parts();
         let told = coding.unpack(piece, |piece: &[u8]| plain.read(piece));
         self.noted(told)?;
@@ -222,7 +230,7 @@ impl Reading {
     }
 
     fn parts(&mut self) -> (Plain<'_>, &mut Coding) {
-        let Self { reads, coding, reader, state, rpc, search, is_empty: _ } = self;
+        let Self { reads, coding, reader, state, rpc, search, left: _, is_empty: _ } = self;
         (Plain { reads, reader, state, rpc, search }, coding)
     }
 
@@ -299,6 +307,18 @@ impl Plain<'_> {
 pub fn secret_outbound(place: &str) -> Refusal {
     let outside = "a real credential of the house was found in the request";
     Refusal::new(Reason::SecretOutbound, outside, format!("a secret of the house {place}"))
+}
+
+/// A body of more bytes than its grant lets through.
+#[must_use]
+pub fn too_large(grant: &Grant, most: u64) -> Refusal {
+    let name = grant.name.as_str();
+    let outside = format!("the body has more than {most} bytes, and grant {name:?} lets no more through");
+    Refusal::new(Reason::BodyTooLarge, outside, format!("a body of more than {most} bytes"))
+        .with_hint(format!(
+            "this is policy, not an outage: send less, or let an operator raise `max_body` in grant {name:?}"
+        ))
+        .with_grant(name)
 }
 
 impl From<coding::Fault> for Halt {

@@ -58,6 +58,21 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
+/// Whether a field concerns one connection only, or the framing of what passes it: what arrives says nothing of what goes on.
+#[must_use]
+pub fn is_of_one_hop(name: &HeaderName) -> bool {
+    ONE_HOP.contains(name) || [HOST, CONTENT_LENGTH, TRAILER].contains(name)
+}
+
+/// Whether a field arrives and goes on.
+#[must_use]
+pub fn goes_on(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let is_dropped = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|list| list.split(',').any(|named| named.trim().eq_ignore_ascii_case(name.as_str())))
+    };
+    headers.contains_key(name) && !headers.get_all(CONNECTION).into_iter().any(is_dropped)
+}
+
 static ONE_HOP: [HeaderName; 9] = [
     CONNECTION,
     PROXY_AUTHENTICATE,

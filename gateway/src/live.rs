@@ -70,7 +70,16 @@ impl Asked {
     fn is_allowed(&self, policy: &Policy) -> bool {
         let Self { box_id, target, scheme, method, uri, upgrades } = self;
         let Ok(path) = NormalPath::parse(uri.path()) else { return false };
-        let ask = Ask { box_id, target, scheme: *scheme, method, path: &path, upgrades: *upgrades };
+        let ask = Ask {
+            box_id,
+            target,
+            scheme: *scheme,
+            method,
+            path: &path,
+            upgrades: *upgrades,
+            query: uri.query(),
+            headers: None,
+        };
         match policy.find(&ask) {
             Found::Grant(grant) => !upgrades || grant.websocket,
             Found::NearMiss { .. } | Found::Nothing => false,

@@ -10,20 +10,11 @@ use super::{Aim, Notes, Reads, is_a_file, is_utf8};
 use crate::echo::Needles;
 use crate::host::Target;
 use crate::policy::egress::{Addresses, Egress};
-use crate::policy::{Boxes, Grant, GrantName, Matching};
+use crate::policy::{Grant, GrantName, Matching};
 use crate::refusal::Reason;
 
 fn reads(provider: Provider, tools: &[&str], fetch: &[&str]) -> Reads {
-    let matching = Matching {
-        boxes: Boxes::All,
-        hosts: Vec::new(),
-        ports: None,
-        methods: None,
-        sockets: Vec::new(),
-        paths: None,
-        plain: false,
-    };
-    let mut grant = Grant::new(GrantName::new("model"), matching);
+    let mut grant = Grant::new(GrantName::new("model"), Matching::at(Vec::new()));
     grant.egress = Egress {
         tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
         fetch: fetch.iter().map(|text| Addresses::parse(text).expect("addresses")).collect(),

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::config::Config;
 use crate::flow::judge::{self, Decision};
-use crate::policy::{Ask, Fit, NormalPath, Policy};
+use crate::policy::{Grant, Matching, Policy};
 use crate::recorded::{Asked, Headers, Query, Recorded, Said};
 use crate::refusal::{Reason, Refusal};
 
@@ -106,8 +106,8 @@ impl Candidate {
         let foreseen = |head: &Parts| judge::foresee(&self.policy, box_id, target, *scheme, head);
         let decision = foreseen(&head);
         // Where no grant names the host, and it is none that the house answers, nothing else matters.
-        if !missing.is_nothing() && (asked.said == Said::Answer || self.concerns(asked, &head)) {
-            missing.matters().map_or(Ok(()), Err)?;
+        if !missing.is_nothing() && (asked.said == Said::Answer || self.concerning(asked).next().is_some()) {
+            missing.matters(|does| self.concerning(asked).any(|grant| does(grant.matching()))).map_or(Ok(()), Err)?;
             if missing.headers {
                 head.headers = handshake();
                 let as_one = foreseen(&head);
@@ -120,12 +120,9 @@ impl Candidate {
         Ok(decision.map(|decision| (head, decision)))
     }
 
-    /// Whether some grant names its host for its box.
-    fn concerns(&self, asked: &Asked, head: &Parts) -> bool {
-        let Ok(path) = NormalPath::parse(head.uri.path()) else { return true };
-        let Asked { box_id, target, scheme, .. } = asked;
-        let ask = Ask { box_id, target, scheme: *scheme, method: &head.method, path: &path, upgrades: false };
-        self.policy.fits(&ask).any(|(_, fit)| !matches!(fit, Fit::OtherHost | Fit::OtherBox))
+    /// The grants that name its host for its box.
+    fn concerning(&self, asked: &Asked) -> impl Iterator<Item = &Arc<Grant>> {
+        self.policy.concerning(&asked.box_id, asked.target.host())
     }
 }
 
@@ -141,7 +138,10 @@ pub fn before(recorded: &Recorded) -> Verdict {
 
 /// Whether another policy may say another thing: the rest is refused whatever any grant says.
 const fn hangs_on_grants(reason: Reason) -> bool {
-    matches!(reason, Reason::NoGrant | Reason::PortRefused | Reason::UpgradeRefused | Reason::SentinelAstray)
+    matches!(
+        reason,
+        Reason::NoGrant | Reason::PortRefused | Reason::UpgradeRefused | Reason::SentinelAstray | Reason::BodyTooLarge
+    )
 }
 
 /// What the line does not tell of a head.
@@ -168,12 +168,17 @@ impl Missing {
     }
 
     /// The first that one of these grants could be chosen by. Whether it would be a WebSocket is tried out.
-    fn matters(self) -> Option<Fact> {
-        let Self { method, path, query: _, headers: _ } = self;
+    fn matters(self, some: impl Fn(fn(&Matching) -> bool) -> bool) -> Option<Fact> {
+        let Self { method, path, query, headers } = self;
         // A path or a method can be of those that no grant decides about.
-        [(path, Fact::Path), (method, Fact::Method)]
-            .into_iter()
-            .find_map(|(is_missing, fact)| is_missing.then_some(fact))
+        [
+            (path, Fact::Path),
+            (method, Fact::Method),
+            (query && some(|matching| matching.query.is_some()), Fact::Query),
+            (headers && some(|matching| !matching.headers.is_empty()), Fact::Headers),
+        ]
+        .into_iter()
+        .find_map(|(is_missing, fact)| is_missing.then_some(fact))
     }
 }
 

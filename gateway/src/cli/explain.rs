@@ -5,13 +5,14 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 
 use box_spec::BoxId;
-use http::header::HOST;
+use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::config::{self, Config};
 use crate::flow::judge::{self, Decision};
 use crate::host::{Target, TargetFault};
+use crate::policy::query::Stray;
 use crate::policy::{Ask, Fit, Grant, Missed, NormalPath, Policy, Scheme};
 use crate::refusal::{Reason, Refusal};
 use crate::vault::{SecretName, Vault};
@@ -137,6 +138,11 @@ impl Asked {
 
     /// What an operator would write to let it through, where a grant can.
     fn remedy(&self, policy: &Policy, refusal: &Refusal, out: &mut Told) {
+        if refusal.reason() == Reason::BodyTooLarge {
+            out.line(format_args!("to allow it by grant {:?}, give that:", refusal.grant().unwrap_or_default()));
+            let length = self.head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+            out.line(format_args!("    max_body = {}", length.unwrap_or_default()));
+        }
         if !matches!(refusal.reason(), Reason::NoGrant | Reason::PortRefused) {
             return;
         }
@@ -154,6 +160,8 @@ impl Asked {
                 Missed::Port => self.port(out),
                 Missed::Path => self.paths(grant, &path, out),
                 Missed::Method => self.methods(grant, out),
+                Missed::Query => self.query(grant, out),
+                Missed::Header => out.line(format_args!("    nothing: send all of {}", names(grant))),
             }
         }
         out.line(format_args!("to allow it by a grant of its own:"));
@@ -187,6 +195,21 @@ impl Asked {
         out.line(format_args!("    methods = [{}]", all.join(", ")));
     }
 
+    fn query(&self, grant: &Grant, out: &mut Told) {
+        let Some(keys) = &grant.matching().query else { return };
+        let mut all: Vec<String> = keys.keys().map(quoted).collect();
+        for stray in keys.strays(self.head.uri.query()) {
+            match stray {
+                Stray::Key(key) => all.push(quoted(&key)),
+                Stray::Semicolon => {
+                    return out
+                        .line(format_args!("    nothing: write each `;` of the query as %3B, or a & in its place"));
+                }
+            }
+        }
+        out.line(format_args!("    query = [{}]", all.join(", ")));
+    }
+
     fn path(&self) -> Option<NormalPath> {
         NormalPath::parse(self.head.uri.path()).ok()
     }
@@ -194,7 +217,8 @@ impl Asked {
     fn ask<'a>(&'a self, path: &'a NormalPath) -> Ask<'a> {
         let upgrades = self.head.headers.contains_key(http::header::UPGRADE);
         let Self { box_id, target, scheme, head } = self;
-        Ask { box_id, target, scheme: *scheme, method: &head.method, path, upgrades }
+        let (query, headers) = (head.uri.query(), Some(&head.headers));
+        Ask { box_id, target, scheme: *scheme, method: &head.method, path, query, headers, upgrades }
     }
 }
 
@@ -229,6 +253,9 @@ impl Told {
             }
             None if grant.keeps_credentials => self.line(format_args!("  the box's own credentials are left in place")),
             None => self.line(format_args!("  nothing is put in, and credentials that the box sends are taken out")),
+        }
+        if let Some(most) = grant.max_body {
+            self.line(format_args!("  a body of more than {most} bytes is refused, declared or not"));
         }
         match grant.unsafe_dial {
             Some(address) => self.line(format_args!("  {address} is dialled, whatever the name resolves to")),
@@ -269,8 +296,21 @@ impl fmt::Display for Why<'_> {
                 let methods: Vec<&str> = matching.methods.iter().flatten().map(Method::as_str).collect();
                 write!(f, "has this host, but not this method: {}", methods.join(", "))
             }
+            Fit::Missed(Missed::Query) => {
+                let keys: Vec<&str> = matching.query.iter().flat_map(|keys| keys.keys()).collect();
+                let keys = if keys.is_empty() { "none at all".to_owned() } else { keys.join(", ") };
+                write!(f, "has this host, but not these keys of the query: {keys}")
+            }
+            Fit::Missed(Missed::Header) => {
+                write!(f, "has this host, but wants headers that are missing: {}", names(self.grant))
+            }
         }
     }
+}
+
+fn names(grant: &Grant) -> String {
+    let names: Vec<&str> = grant.matching().headers.iter().map(HeaderName::as_str).collect();
+    names.join(", ")
 }
 
 const fn plain(grant: &Grant) -> &'static str {

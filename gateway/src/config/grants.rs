@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use box_spec::Provider;
-use http::Method;
+use http::{HeaderName, Method};
 
-use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPattern, Serves, providers};
+use crate::hops;
+use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPattern, QueryKeys, Serves, providers};
 use crate::tls::UpstreamCa;
 use crate::vault::SecretName;
 
@@ -54,6 +55,7 @@ fn convert_one(
         websocket,
         websocket_paths,
         egress,
+        max_body,
         upstream_ca,
         unsafe_dial,
         unsafe_keep_credentials,
@@ -77,6 +79,7 @@ fn convert_one(
     grant.websocket = convert_websocket(websocket.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.serves.clone());
     (grant.egress, grant.mcp) = egress::convert(egress, &hosts, &grant, faults);
+    grant.max_body = max_body.map(|most| most.value);
     grant.secret = secret.map(|secret| SecretName::new(&secret.value.name));
     grant.unsafe_dial = unsafe_dial.and_then(|dial| dial_address(&dial, "unsafe_dial", faults));
     grant.upstream_ca = upstream_ca.and_then(|file| roots(&file, base, faults));
@@ -92,13 +95,15 @@ fn matching(
     faults: &mut Faults,
 ) -> Matching {
     // The hosts were read before: the rules about secrets need them with their places.
-    let RawMatch { boxes, hosts: _, ports, methods, paths, plain } = raw;
+    let RawMatch { boxes, hosts: _, ports, methods, paths, query, headers, plain } = raw;
     Matching {
         boxes: convert_boxes(boxes, known, faults),
         hosts: patterns.iter().map(|pattern| pattern.value.clone()).collect(),
         ports: ports.map(|ports| convert_ports(ports.value, faults)),
         methods: methods.and_then(|methods| convert_methods(methods.value, faults)),
         paths: paths.map(|paths| convert_paths(paths.value, faults)),
+        query: query.map(|keys| convert_query(keys.value, faults)),
+        headers: headers.map(|names| convert_headers(names.value, faults)).unwrap_or_default(),
         sockets: sockets.map(|paths| convert_sockets(paths.value, faults)).unwrap_or_default(),
         plain: plain.is_some_and(|plain| plain.value),
     }
@@ -271,6 +276,26 @@ fn convert_methods(methods: Vec<At<String>>, faults: &mut Faults) -> Option<Vec<
 
 fn convert_paths(paths: Vec<At<String>>, faults: &mut Faults) -> Vec<PathPattern> {
     paths.into_iter().filter_map(|path| faults.take(&path.span, PathPattern::parse(&path.value))).collect()
+}
+
+fn convert_query(keys: Vec<At<String>>, faults: &mut Faults) -> QueryKeys {
+    let mut query = QueryKeys::default();
+    for At { value, span } in keys {
+        let _added = faults.take(&span, query.add(&value));
+    }
+    query
+}
+
+fn convert_headers(names: Vec<At<String>>, faults: &mut Faults) -> Vec<HeaderName> {
+    let one = |At { value, span }: At<String>| {
+        let name = faults.take(&span, value.parse::<HeaderName>().map_err(|_| "no name of a header"))?;
+        if hops::is_of_one_hop(&name) {
+            faults.add(span, format!("{name} concerns one connection or the length of a body, and says nothing of a request: no grant can ask for it"));
+            return None;
+        }
+        Some(name)
+    };
+    names.into_iter().filter_map(one).collect()
 }
 
 /// Each is one path alone, so that it is no pattern.

@@ -98,9 +98,16 @@ impl Preset {
         if self.parts.len() == 1 {
             return;
         }
-        let RawMatch { boxes: _, hosts, ports, methods, paths, plain } = &grant.matches;
+        let RawMatch { boxes: _, hosts, ports, methods, paths, query, headers, plain } = &grant.matches;
         let mut stray: Vec<(&str, Span)> = sending::given(&grant.sending).collect();
-        let lists = [("methods", methods), ("paths", paths), ("websocket_paths", &grant.websocket_paths)];
+        let sockets = &grant.websocket_paths;
+        let lists = [
+            ("methods", methods),
+            ("paths", paths),
+            ("query", query),
+            ("headers", headers),
+            ("websocket_paths", sockets),
+        ];
         stray.extend(lists.into_iter().filter_map(|(key, at)| Some((key, at.as_ref()?.span.clone()))));
         stray.extend(ports.as_ref().map(|at| ("ports", at.span.clone())));
         stray.extend(plain.as_ref().map(|at| ("plain", at.span.clone())));
@@ -137,7 +144,7 @@ fn merged(grant: &RawGrant, preset: &Preset, part: &RawGrant, span: &Span) -> Ra
     let own_sending = secret.is_some() && sending::given(&grant.sending).next().is_none();
     let text = |own: &Text| own.as_ref().map(|own| At { value: own.value.clone(), span: span.clone() });
     let RawSending { header, scheme, username, prefix } = &part.sending;
-    let RawMatch { boxes, hosts, ports, methods, paths, plain } = grant.matches.clone();
+    let RawMatch { boxes, hosts, ports, methods, paths, query, headers, plain } = grant.matches.clone();
     let own = &part.matches;
     // Where the file gives other paths, any of them, each alone, may be a WebSocket's; other methods are all that is wanted.
     let sockets = match (&grant.websocket_paths, &part.websocket_paths) {
@@ -162,11 +169,17 @@ fn merged(grant: &RawGrant, preset: &Preset, part: &RawGrant, span: &Span) -> Ra
             ports,
             methods: texts(&methods, &own.methods),
             paths: texts(&paths, &own.paths),
+            query: texts(&query, &own.query),
+            headers: texts(&headers, &own.headers),
             plain: plain
                 .filter(|_| is_one)
                 .or_else(|| own.plain.as_ref().map(|own| At { value: own.value, span: span.clone() })),
         },
         websocket_paths: sockets,
+        max_body: grant
+            .max_body
+            .clone()
+            .or_else(|| part.max_body.as_ref().map(|own| At { value: own.value, span: span.clone() })),
         unsafe_secret_hosts: grant.unsafe_secret_hosts.clone().filter(|_| secret.is_some() || !preset.takes_secret()),
         ..grant.clone()
     }

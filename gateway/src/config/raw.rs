@@ -105,6 +105,7 @@ pub(super) struct RawGrant {
     pub(super) websocket: Option<At<bool>>,
     pub(super) websocket_paths: Texts,
     pub(super) egress: RawEgress,
+    pub(super) max_body: Option<At<u64>>,
     pub(super) upstream_ca: Text,
     pub(super) unsafe_dial: Text,
     pub(super) unsafe_keep_credentials: Option<At<bool>>,
@@ -128,6 +129,8 @@ pub(super) struct RawMatch {
     pub(super) ports: Option<At<Vec<At<u64>>>>,
     pub(super) methods: Texts,
     pub(super) paths: Texts,
+    pub(super) query: Texts,
+    pub(super) headers: Texts,
     pub(super) plain: Option<At<bool>>,
 }
 
@@ -275,6 +278,8 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
             ports: section.numbers("ports", faults),
             methods: section.texts("methods", faults),
             paths: section.texts("paths", faults),
+            query: section.texts_or_none("query", faults),
+            headers: section.texts("headers", faults),
             plain: section.flag("plain", faults),
         },
         secret: section.text("secret", faults),
@@ -287,6 +292,7 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
             mcp_methods: section.texts("mcp_methods", faults),
             mcp_tools: section.texts("mcp_tools", faults),
         },
+        max_body: section.number("max_body", faults),
         upstream_ca: section.text("upstream_ca", faults),
         unsafe_dial: section.text("unsafe_dial", faults),
         unsafe_keep_credentials: section.flag("unsafe_keep_credentials", faults),

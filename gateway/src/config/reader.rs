@@ -59,6 +59,17 @@ impl<'t> Section<'t> {
         self.several(key, "a text or a list of texts", |value| value.as_str().map(str::to_owned), faults)
     }
 
+    /// The same where a list of none says something too.
+    pub(super) fn texts_or_none(&mut self, key: &'static str, faults: &mut Faults) -> Option<At<Vec<At<String>>>> {
+        match self.table.get(key) {
+            Some(value) if value.get_ref().as_array().is_some_and(|list| list.is_empty()) => {
+                self.asked.push(key);
+                Some(At { value: Vec::new(), span: value.span() })
+            }
+            Some(_) | None => self.texts(key, faults),
+        }
+    }
+
     /// One number or a list of them.
     pub(super) fn numbers(&mut self, key: &'static str, faults: &mut Faults) -> Option<At<Vec<At<u64>>>> {
         self.several(key, "a whole number or a list of them", as_number, faults)

@@ -1,6 +1,7 @@
 //! Judge: may this box go there, and may this request be sent. The only maker of a pass and of a permit.
 
 mod framing;
+mod granted;
 mod upgrade;
 mod sentinels;
 
@@ -15,9 +16,11 @@ use crate::flow::identify::Caller;
 use crate::host::Target;
 use crate::ledger::{Entry, Kind, Ruling as Word, Verdict};
 use crate::live::Asked;
-use crate::policy::{Ask, Found, Grant, GrantName, LocalRoute, NormalPath, Policy, Scheme, local_route};
+use crate::policy::{Ask, Grant, GrantName, LocalRoute, NormalPath, Policy, Scheme, local_route};
 use crate::refusal::{Reason, Refusal, Told};
 use crate::vault::SecretName;
+
+pub use granted::port;
 
 /// Proof that a box may open a connection toward a target. What goes through it is judged again.
 #[derive(Debug)]
@@ -131,29 +134,6 @@ pub fn door(policy: &Policy, caller: Caller, target: Target) -> Verdict<Pass> {
         return Verdict::refuse(Told::new(Some(target), refusal), entry);
     }
     Verdict::allow(Pass { caller, target }, entry.ruling(Word::Allow))
-}
-
-/// Whether this box may go toward this port of the host at all, whatever it is going to ask there.
-///
-/// # Errors
-/// The refusal.
-pub fn port(policy: &Policy, box_id: &BoxId, target: &Target, scheme: Scheme) -> Result<(), Refusal> {
-    if policy.opens_port(box_id, target, scheme) {
-        return Ok(());
-    }
-    let (host, port) = (target.host(), target.port());
-    Err(match scheme {
-        Scheme::Https => Refusal::new(
-            Reason::PortRefused,
-            format!("no grant opens port {port} of {host}"),
-            format!("port {port} is in no grant for this host"),
-        ),
-        Scheme::Http => Refusal::new(
-            Reason::PortRefused,
-            format!("no grant opens port {port} of {host} for plain http"),
-            "plain http to a port that no grant names",
-        ),
-    })
 }
 
 /// Inside a tunnel: may this request be sent to the tunnel's target.
@@ -306,29 +286,12 @@ pub fn foresee(
         None => {}
     }
     let upgrades = head.headers.contains_key(UPGRADE);
-    let ask = Ask { box_id, target, scheme, method: &head.method, path: &path, upgrades };
-    let grant = granted(policy, &ask, head)?;
+    let (query, headers) = (head.uri.query(), Some(&head.headers));
+    let ask = Ask { box_id, target, scheme, method: &head.method, path: &path, query, headers, upgrades };
+    let grant = granted::grant(policy, &ask)?;
     upgrade::check(grant, head)?;
+    granted::size(grant, head)?;
     Ok(Decision::Grant(Arc::clone(grant)))
-}
-
-fn granted<'a>(policy: &'a Policy, ask: &Ask<'_>, head: &Parts) -> Result<&'a Arc<Grant>, Refusal> {
-    match policy.find(ask) {
-        Found::Grant(grant) => Ok(grant),
-        Found::NearMiss { grant, missed } => Err(near_miss(ask.target, head, grant, missed.as_str())),
-        Found::Nothing => Err(Refusal::new(
-            Reason::NoGrant,
-            format!("no grant lets this box reach {}", ask.target),
-            "no grant of this box names the host",
-        )),
-    }
-}
-
-fn near_miss(target: &Target, head: &Parts, grant: &Grant, missed: &str) -> Refusal {
-    let outside = format!("no grant lets this box send {} {} to {target}", head.method, head.uri.path());
-    Refusal::new(Reason::NoGrant, outside, format!("grant {} names the host but not this {missed}", grant.name))
-        .with_hint(format!("this is policy, not an outage: grant {:?} names this host but not this {missed}; an operator can widen it in the house's configuration", grant.name.as_str()))
-        .with_grant(grant.name.as_str())
 }
 
 /// CONNECT target = Host = the authority of an absolute form, each given exactly once (RFC 9112 §3.2).

@@ -36,7 +36,7 @@ impl Glob {
         Err("a name of MCP is 1 to 128 visible characters, with `*` for any")
     }
 
-    fn matches(&self, name: &str) -> bool {
+    pub(super) fn matches(&self, name: &str) -> bool {
         let mut pieces = self.0.split('*');
         let first = pieces.next().unwrap_or_default();
         let Some(mut left) = name.strip_prefix(first) else { return false };

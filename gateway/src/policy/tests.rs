@@ -3,17 +3,18 @@
 use std::collections::BTreeSet;
 
 use box_spec::BoxId;
-use http::Method;
+use http::{HeaderMap, HeaderValue, Method};
 
 use super::{
-    Ask, Boxes, Fit, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPattern, Policy, Scheme,
+    Ask, Boxes, Fit, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPattern, Policy,
+    QueryKeys, Scheme,
 };
 use crate::host::Target;
 use crate::vault::SecretName;
 
 fn any(hosts: &[&str]) -> Matching {
     let hosts = hosts.iter().map(|host| HostPattern::parse(host).expect("a pattern")).collect();
-    Matching { boxes: Boxes::All, hosts, ports: None, methods: None, sockets: Vec::new(), paths: None, plain: false }
+    Matching::at(hosts)
 }
 
 fn grant(name: &str, matching: Matching) -> Grant {
@@ -38,6 +39,9 @@ fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
 }
 
 fn asked(box_id: &str, said: &str, told: impl FnOnce(&Ask<'_>) -> String) -> String {
+    let mut words = said.split(" with ");
+    let said = words.next().expect("method and url");
+    let headers = words;
     let (said, upgrades) = said.strip_suffix(" upgrade").map_or((said, false), |said| (said, true));
     let (method, url) = said.split_once(' ').expect("method and url");
     let (scheme, rest) = url.split_once("://").expect("a scheme");
@@ -46,8 +50,12 @@ fn asked(box_id: &str, said: &str, told: impl FnOnce(&Ask<'_>) -> String) -> Str
     let target = Target::from_authority(authority, Some(scheme.default_port())).expect("a target");
     let box_id: BoxId = box_id.parse().expect("a box id");
     let method: Method = method.parse().expect("a method");
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
     let path = NormalPath::parse(path).expect("a path");
-    told(&Ask { box_id: &box_id, target: &target, scheme, method: &method, path: &path, upgrades })
+    let headers =
+        HeaderMap::from_iter(headers.map(|name| (name.parse().expect("a name"), HeaderValue::from_static(""))));
+    let (box_id, method) = (&box_id, &method);
+    told(&Ask { box_id, target: &target, scheme, method, path: &path, query, headers: Some(&headers), upgrades })
 }
 
 #[test]
@@ -140,7 +148,8 @@ fn a_secret_never_matches_in_plain() {
 
 #[test]
 fn the_nearest_miss_is_the_one_that_lacks_least() {
-    assert!(Missed::Method > Missed::Path && Missed::Path > Missed::Port);
+    use Missed::{Header, Method, Path, Port, Query};
+    assert!(Header > Query && Query > Method && Method > Path && Path > Port);
 }
 
 #[test]
@@ -181,6 +190,61 @@ fn an_address_is_dialled_unscreened_only_where_its_grant_names_it() {
     dialled.unsafe_dial = Some("127.0.0.1:9".parse().expect("an address"));
     let name = Target::from_authority("api.ok.test:443", None).expect("a target");
     assert_eq!(dialled.dial_instead(&name), dialled.unsafe_dial);
+}
+
+#[test]
+fn keys_of_the_query_and_headers_must_hold_too() {
+    let mut keys = QueryKeys::default();
+    keys.add("page").expect("a key");
+    let headers = vec![http::HeaderName::from_static("x-own"), http::HeaderName::from_static("x-two")];
+    let policy = Policy::new(vec![
+        grant("pages", Matching { query: Some(keys), ..any(&["api.ok.test"]) }),
+        grant("none", Matching { query: Some(QueryKeys::default()), ..any(&["bare.test"]) }),
+        grant("named", Matching { headers, ..any(&["named.test"]) }),
+    ]);
+    for (said, expected) in [
+        ("GET https://api.ok.test/x", "pages"),
+        ("GET https://api.ok.test/x?page=1", "pages"),
+        ("GET https://api.ok.test/x?page=1&all=1", "pages?query"),
+        ("GET https://api.ok.test/x?page=1;all=1", "pages?query"),
+        ("GET https://bare.test/x", "none"),
+        ("GET https://bare.test/x?a", "none?query"),
+        ("GET https://named.test/x with x-own with x-two", "named"),
+        ("GET https://named.test/x with x-two", "named?header"),
+        ("GET https://named.test/x with x_own with x-two", "named?header"),
+    ] {
+        assert_eq!(answer(&policy, "one", said), expected, "{said}");
+    }
+}
+
+#[test]
+fn a_near_miss_says_what_the_grant_has_instead() {
+    let mut keys = QueryKeys::default();
+    keys.add("page").expect("a key");
+    let policy = Policy::new(vec![grant(
+        "reads",
+        Matching {
+            methods: Some(vec![Method::GET, Method::HEAD]),
+            paths: prefixes(&["/v1", "/v2"]),
+            query: Some(keys),
+            headers: vec![http::HeaderName::from_static("x-own")],
+            ..any(&["api.ok.test"])
+        },
+    )]);
+    for (said, expected) in [
+        ("GET https://api.ok.test:444/v1", "wrong port: grant \"reads\" allows 443"),
+        ("GET http://api.ok.test/v1", "wrong scheme: grant \"reads\" allows https alone"),
+        ("GET https://api.ok.test/v3", "wrong path: grant \"reads\" allows /v1, /v2"),
+        ("PUT https://api.ok.test/v1", "wrong method: grant \"reads\" allows GET, HEAD"),
+        ("GET https://api.ok.test/v1?all", "wrong query key \"all\": grant \"reads\" allows page"),
+        ("GET https://api.ok.test/v1", "missing header: grant \"reads\" wants x-own"),
+    ] {
+        let told = asked("one", said, |ask| match policy.find(ask) {
+            Found::NearMiss { grant, missed } => grant.near_miss(missed, ask),
+            found => format!("{found:?}"),
+        });
+        assert_eq!(told, format!("right host, {expected}"), "{said}");
+    }
 }
 
 /// Grants of every form, many times over, asked about hosts of every form: the index leaves out none and adds none.

@@ -10,9 +10,7 @@ use gateway::echo::Needles;
 use gateway::host::Target;
 use gateway::ledger::{Ended, Entry, Kind, Ledger, Outcome, Settings, Verdict};
 use gateway::policy::carriers::{header_carries_credential, query_key_carries_credential};
-use gateway::policy::{
-    Ask, Boxes, Found, Grant, GrantName, HostPattern, Matching, NormalPath, PathPattern, Policy, Scheme,
-};
+use gateway::policy::{Ask, Found, Grant, GrantName, HostPattern, Matching, NormalPath, PathPattern, Policy, Scheme};
 use gateway::tls::LeafConfigs;
 use http::{HeaderName, Method};
 use shim::{Door, Loopback, RunTag};
@@ -23,15 +21,8 @@ use tokio::runtime::Runtime;
 fn grant(at: usize, hosts: [String; 2]) -> Grant {
     let hosts = hosts.iter().map(|host| HostPattern::parse(host).expect("a pattern")).collect();
     let paths = ["/v1/things", "/v1/messages"].map(|path| PathPattern::parse(path).expect("a path"));
-    let matching = Matching {
-        boxes: Boxes::All,
-        hosts,
-        ports: None,
-        methods: Some(vec![Method::GET, Method::POST]),
-        sockets: Vec::new(),
-        paths: Some(paths.to_vec()),
-        plain: false,
-    };
+    let matching =
+        Matching { methods: Some(vec![Method::GET, Method::POST]), paths: Some(paths.to_vec()), ..Matching::at(hosts) };
     Grant::new(GrantName::new(&format!("grant-{at}")), matching)
 }
 
@@ -49,6 +40,8 @@ fn judge(c: &mut Criterion) {
             scheme: Scheme::Https,
             method: &Method::POST,
             path: &path,
+            query: None,
+            headers: None,
             upgrades: false,
         };
         assert!(matches!(policy.find(&ask), Found::Grant(_)), "the last but one decides");

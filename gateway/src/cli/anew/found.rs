@@ -19,6 +19,7 @@ use super::{Fact, Verdict};
 pub(super) fn judge(recorded: &Recorded, head: &Parts, grant: &Arc<Grant>) -> Verdict {
     let verdict = stand_in(recorded, grant)
         .or_else(|| whatever_the_grant_says(recorded, grant))
+        .or_else(|| size(recorded, head, grant))
         .or_else(|| body(recorded, head, grant));
     verdict.unwrap_or_else(|| Verdict::Allow(Some(Arc::from(grant.name.as_str()))))
 }
@@ -56,6 +57,19 @@ fn is_known_to_be_harmless(recorded: &Recorded, grant: &Grant) -> bool {
         None => false,
         Some(Serves::Provider(provider)) if providers::model_host(asked.target.host()) == Some(*provider) => true,
         Some(Serves::Provider(_) | Serves::Service(_)) => asked.grant.as_deref() == Some(grant.name.as_str()),
+    }
+}
+
+/// How long a body may be; of a WebSocket nothing is counted.
+fn size(recorded: &Recorded, head: &Parts, grant: &Grant) -> Option<Verdict> {
+    let most = grant.max_body.filter(|_| !head.headers.contains_key(UPGRADE))?;
+    let refused = Some(Verdict::Refuse(Reason::BodyTooLarge));
+    match (recorded.asked.body, &recorded.closing) {
+        (Body::None, _) => None,
+        (Body::Declared(length), _) => refused.filter(|_| length > most),
+        (Body::Chunked, Some(closing)) if closing.bytes_up > most => refused,
+        (Body::Chunked, Some(closing)) if closing.is_complete => None,
+        (Body::Chunked | Body::Unknown, _) => Some(Verdict::Unknown(Fact::Body)),
     }
 }
 
@@ -171,7 +185,7 @@ fn whatever_the_grant_says(recorded: &Recorded, grant: &Grant) -> Option<Verdict
     match why.reason {
         // Another grant may name the address, or read no body.
         Reason::AddressRefused if grant.dial_instead(&recorded.asked.target).is_some() => None,
-        Reason::ProviderEgress | Reason::McpRefused | Reason::SentinelAstray => None,
+        Reason::ProviderEgress | Reason::McpRefused | Reason::SentinelAstray | Reason::BodyTooLarge => None,
         Reason::BadRequest if is_unclear(why) => None,
         reason => Some(Verdict::Refuse(reason)),
     }

@@ -195,6 +195,44 @@ fn what_the_ledger_does_not_tell_is_unknown_where_it_matters_and_only_there() {
 }
 
 #[test]
+fn keys_of_the_query_headers_and_lengths_are_judged_by_what_is_told_of_them() {
+    let key = |key: &str| json!({"query": [{"key": key, "length": 1, "sha256": "01020304"}]});
+    let after = |line: Value, close: Option<Value>, keys: &str| {
+        let lines: Vec<Value> = [line].into_iter().chain(close).collect();
+        let (_, mut each, _) = replayed(&lines, &grant("g", &format!("hosts = \"a.test\"\n{keys}")));
+        each.pop().map_or_else(|| "as before".to_owned(), |(_, _, after)| after)
+    };
+    let whole = |line: Value, keys: &str| after(line, Some(closed(1, json!({"bytes_up": 20}))), keys);
+    for (line, keys, want) in [
+        (opened(1, key("page")), "query = \"page\"", "as before"),
+        (opened(1, key("p%61ge")), "query = \"page\"", "as before"),
+        (opened(1, key("all")), "query = \"page\"", "refuse no-grant"),
+        (opened(1, key("all")), "query = []", "refuse no-grant"),
+        (opened(1, json!({})), "query = []", "as before"),
+        (opened(1, json!({"query": [{"key": "page", "semicolon": true}]})), "query = \"page\"", "unknown query"),
+        (opened(1, json!({"query": [{"left_out": 3}]})), "query = \"page\"", "unknown query"),
+        (opened(1, json!({"query": [{"left_out": 3}]})), "methods = \"GET\"", "as before"),
+        (opened(1, json!({})), "headers = \"x-own\"", "refuse no-grant"),
+        (opened(1, json!({"headers": {"shown": {}, "others": ["x-own"]}})), "headers = \"x-own\"", "as before"),
+        (
+            opened(1, json!({"headers": {"shown": {}, "others": [], "left_out": 1}})),
+            "headers = \"x-own\"",
+            "unknown headers",
+        ),
+        (opened(1, json!({"body_length": 20})), "max_body = 20", "as before"),
+        (opened(1, json!({"body_length": 20})), "max_body = 19", "refuse body-too-large"),
+        (opened(1, json!({"body": "chunked"})), "max_body = 20", "as before"),
+        (opened(1, json!({"body": "chunked"})), "max_body = 19", "refuse body-too-large"),
+    ] {
+        assert_eq!(whole(line.clone(), keys), want, "{line} by {keys}");
+    }
+    let stopped = closed(1, json!({"ended": "failed", "bytes_up": 8, "reason": "body-too-large", "inside": ""}));
+    let line = opened(1, json!({"body": "chunked"}));
+    assert_eq!(after(line.clone(), Some(stopped.clone()), "max_body = 7"), "as before");
+    assert_eq!(after(line, Some(stopped), "max_body = 100"), "unknown body");
+}
+
+#[test]
 fn a_body_is_judged_by_what_was_found_in_it() {
     let model = json!({"target": "api.anthropic.com:443", "method": "POST", "path": "/v1/messages", "body_length": 10});
     let mcp = json!({"method": "POST", "body_length": 10});

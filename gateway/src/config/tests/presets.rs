@@ -22,7 +22,16 @@ fn is_allowed(policy: &Policy, asked: &str) -> bool {
         return false;
     }
     let box_id = "one".parse().expect("a box id");
-    let ask = Ask { box_id: &box_id, target: &target, scheme, method: &method, path: &path, upgrades };
+    let ask = Ask {
+        box_id: &box_id,
+        target: &target,
+        scheme,
+        method: &method,
+        path: &path,
+        query: None,
+        headers: None,
+        upgrades,
+    };
     matches!(policy.find(&ask), Found::Grant(_))
 }
 

@@ -10,7 +10,7 @@ use http::{HeaderName, Request};
 use super::{Decision, Pass, decide, model_route, same_host, target};
 use crate::flow::identify::{Caller, Knock, knock};
 use crate::host::Target;
-use crate::policy::{Boxes, Grant, GrantName, HostPattern, Matching, PathPattern, Policy, Scheme, Serves};
+use crate::policy::{Grant, GrantName, HostPattern, Matching, PathPattern, Policy, Scheme, Serves};
 use crate::refusal::Reason;
 use crate::runs::{Ask, Exposure, RunKind, Runs};
 use crate::vault::{Form, SecretName, SentAs};
@@ -62,13 +62,10 @@ fn exposure(secret: &str) -> Exposure {
 
 fn policy() -> Policy {
     let matching = |host: &str, methods: Option<Vec<http::Method>>, path: Option<&str>| Matching {
-        boxes: Boxes::All,
-        hosts: vec![HostPattern::parse(host).expect("a pattern")],
-        ports: None,
         methods,
-        sockets: Vec::new(),
         paths: path.map(|path| vec![PathPattern::parse(path).expect("a prefix")]),
         plain: host == "plain.test",
+        ..Matching::at(vec![HostPattern::parse(host).expect("a pattern")])
     };
     let post = Some(vec![http::Method::POST]);
     let mut model = Grant::new(GrantName::new("model"), matching("api.anthropic.com", post, Some("/v1/messages")));
