@@ -74,7 +74,7 @@ pub enum Body {
 pub enum StandIn {
     /// There was none, or no header that could hold one.
     None,
-    /// A provider's, or a service's secret by its name.
+    /// A provider's, a service's as `secret:NAME`, or `astray`.
     Of(String),
     Unknown,
 }

@@ -2,6 +2,7 @@
 
 mod framing;
 mod granted;
+mod same_host;
 mod upgrade;
 mod sentinels;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use box_spec::{BoxId, Provider};
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
-use http::{Method, Request, Uri};
+use http::{Method, Request};
 
 use crate::flow::identify::Caller;
 use crate::host::Target;
@@ -21,6 +22,8 @@ use crate::refusal::{Reason, Refusal, Told};
 use crate::vault::SecretName;
 
 pub use granted::port;
+
+use sentinels::Whose;
 
 /// Proof that a box may open a connection toward a target. What goes through it is judged again.
 #[derive(Debug)]
@@ -139,7 +142,7 @@ pub fn door(policy: &Policy, caller: Caller, target: Target) -> Verdict<Pass> {
 /// Inside a tunnel: may this request be sent to the tunnel's target.
 pub fn request(policy: &Policy, pass: &Pass, head: Parts) -> Verdict<Ruling> {
     let Pass { caller, target } = pass;
-    match same_host(target, Scheme::Https, &head) {
+    match same_host::check(target, Scheme::Https, &head) {
         Ok(()) => ruling(policy, caller, target, Scheme::Https, head),
         Err(refusal) => Verdict::refuse(
             Told::new(Some(target.clone()), refusal),
@@ -172,7 +175,7 @@ pub fn plain(policy: &Policy, caller: &Caller, mut head: Parts) -> Result<Verdic
     let target = Target::from_authority(authority.as_str(), Some(Scheme::Http.default_port()))
         .map_err(|fault| told(Reason::BadAuthority, format!("the target is malformed: {fault}")))?;
     if let Err(refusal) = port(policy, caller.box_id(), &target, Scheme::Http) {
-        let entry = words(Kind::Request, caller, &target, Scheme::Http, &head);
+        let entry = refused_words(caller, &target, Scheme::Http, &head);
         return Ok(Verdict::refuse(Told::new(Some(target), refusal), entry));
     }
     head.headers.remove(HOST);
@@ -212,19 +215,19 @@ pub fn run_over() -> Told {
 
 fn ruling(policy: &Policy, caller: &Caller, target: &Target, scheme: Scheme, head: Parts) -> Verdict<Ruling> {
     match decide(policy, caller, target, scheme, &head) {
-        Ok(Decision::Grant(grant)) => {
-            let entry =
-                words(Kind::Request, caller, target, scheme, &head).ruling(Word::Allow).grant(grant.name.as_str());
+        Ok((Decision::Grant(grant), Whose(whose))) => {
+            let entry = words(Kind::Request, caller, target, scheme, &head).stand_in(whose);
+            let entry = entry.ruling(Word::Allow).grant(grant.name.as_str());
             let permit = Permit { caller: caller.clone(), target: target.clone(), scheme, grant, head };
             Verdict::allow(Ruling::Relay(permit), entry)
         }
-        Ok(Decision::Local(route)) => {
+        Ok((Decision::Local(route), _)) => {
             let entry =
                 words(Kind::Answered, caller, target, scheme, &head).ruling(Word::Answer).fact("route", route.code());
             Verdict::allow(Ruling::Answer(Answer { caller: caller.clone(), route }), entry)
         }
         Err(refusal) => {
-            let entry = words(Kind::Request, caller, target, scheme, &head);
+            let entry = refused_words(caller, target, scheme, &head);
             Verdict::refuse(Told::new(Some(target.clone()), refusal), entry)
         }
     }
@@ -243,12 +246,13 @@ fn decide(
     target: &Target,
     scheme: Scheme,
     head: &Parts,
-) -> Result<Decision, Refusal> {
+) -> Result<(Decision, Whose), Refusal> {
     let decision = foresee(policy, caller.box_id(), target, scheme, head)?;
-    if let Decision::Grant(grant) = &decision {
-        sentinels::check(caller, grant, head)?;
-    }
-    Ok(decision)
+    let whose = match &decision {
+        Decision::Grant(grant) => sentinels::check(caller, grant, head)?,
+        Decision::Local(_) => Whose::NONE,
+    };
+    Ok((decision, whose))
 }
 
 /// What would be said to this head, whatever run it is of: it alone lets nothing through. The order matters: what is malformed
@@ -294,43 +298,12 @@ pub fn foresee(
     Ok(Decision::Grant(Arc::clone(grant)))
 }
 
-/// CONNECT target = Host = the authority of an absolute form, each given exactly once (RFC 9112 §3.2).
-fn same_host(target: &Target, scheme: Scheme, head: &Parts) -> Result<(), Refusal> {
-    let mut hosts = head.headers.get_all(HOST).into_iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(Refusal::new(
-            Reason::BadRequest,
-            "a request needs exactly one Host",
-            "no Host header, or more than one",
-        ));
-    };
-    let agrees =
-        |text: &str| Target::from_authority(text, Some(scheme.default_port())).is_ok_and(|named| named == *target);
-    if !host.to_str().is_ok_and(agrees) {
-        return Err(mismatch(target, "the Host header"));
-    }
-    match absolute(&head.uri) {
-        Some((form, authority)) if form != scheme.as_str() || !agrees(authority) => {
-            Err(mismatch(target, "the absolute address"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn mismatch(target: &Target, what: &str) -> Refusal {
-    Refusal::new(
-        Reason::HostMismatch,
-        format!("the tunnel is to {target} and {what} names another host"),
-        format!("{what} differs from the CONNECT target"),
-    )
-}
-
-fn absolute(uri: &Uri) -> Option<(&str, &str)> {
-    Some((uri.scheme_str().unwrap_or_default(), uri.authority()?.as_str()))
-}
-
 fn entry(kind: Kind, caller: &Caller) -> Entry {
     Entry::new(kind).box_id(caller.box_id()).run_id(&caller.run().id)
+}
+
+fn refused_words(caller: &Caller, target: &Target, scheme: Scheme, head: &Parts) -> Entry {
+    words(Kind::Request, caller, target, scheme, head).stand_in(Whose::in_head(caller, head).0)
 }
 
 fn words(kind: Kind, caller: &Caller, target: &Target, scheme: Scheme, head: &Parts) -> Entry {

@@ -1,5 +1,7 @@
 //! An entry: the words of one line, gathered by the step that knows them and redacted as they come in.
 
+use std::borrow::Cow;
+
 use box_spec::{BoxId, RunId};
 use http::{HeaderMap, HeaderName, Method};
 use jiff::Timestamp;
@@ -42,6 +44,7 @@ struct Request {
     headers: Option<String>,
     body_length: Option<u64>,
     is_chunked: bool,
+    stand_in: Option<Cow<'static, str>>,
 }
 
 /// The box and run of a line, as far as known.
@@ -137,6 +140,13 @@ impl Entry {
     #[must_use]
     pub const fn chunked(mut self, is_chunked: bool) -> Self {
         self.request.is_chunked = is_chunked;
+        self
+    }
+
+    /// Whose stand-in credential its head carried; empty where none did.
+    #[must_use]
+    pub fn stand_in(mut self, whose: Cow<'static, str>) -> Self {
+        self.request.stand_in = Some(whose);
         self
     }
 
@@ -329,7 +339,7 @@ impl Entry {
 
 impl Request {
     fn write(&self, words: &mut Words) {
-        let Self { scheme, method, path, query, headers, body_length, is_chunked } = self;
+        let Self { scheme, method, path, query, headers, body_length, is_chunked, stand_in } = self;
         words.text_if("scheme", *scheme);
         words.text_if("method", method.as_deref());
         words.text_if("path", path.as_deref());
@@ -337,6 +347,7 @@ impl Request {
         words.raw_if("headers", headers.as_deref());
         words.number_if("body_length", *body_length);
         words.text_if("body", is_chunked.then_some("chunked"));
+        words.text_if("stand_in", stand_in.as_deref());
     }
 }
 

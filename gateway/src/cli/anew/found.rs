@@ -35,11 +35,13 @@ fn stand_in(recorded: &Recorded, grant: &Grant) -> Option<Verdict> {
     match (&asked.stand_in, &grant.serves) {
         (StandIn::None, _) => None,
         (StandIn::Of(_), None) => Some(Verdict::Refuse(Reason::SentinelAstray)),
+        (StandIn::Of(whose), Some(_)) if whose == "astray" => Some(Verdict::Unknown(Fact::StandIn)),
         (StandIn::Of(whose), Some(Serves::Provider(provider))) => {
             (whose != provider.as_str()).then_some(Verdict::Refuse(Reason::SentinelAstray))
         }
         (StandIn::Of(whose), Some(Serves::Service(_))) => {
-            let is_own = grant.secret.as_ref().is_some_and(|secret| secret.as_str() == whose);
+            let is_own =
+                grant.secret.as_ref().is_some_and(|secret| whose.strip_prefix("secret:") == Some(secret.as_str()));
             (!is_own).then_some(Verdict::Refuse(Reason::SentinelAstray))
         }
         (StandIn::Unknown, _) if is_known_to_be_harmless(recorded, grant) => None,

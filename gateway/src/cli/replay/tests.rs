@@ -151,13 +151,21 @@ fn what_the_ledger_does_not_tell_is_unknown_where_it_matters_and_only_there() {
             Some("allow g"),
         ),
         (
-            refused(1, "no-grant", json!({"headers": {"shown": {}, "others": ["authorization"]}, "stand_in": "hub"})),
+            refused(
+                1,
+                "no-grant",
+                json!({"headers": {"shown": {}, "others": ["authorization"]}, "stand_in": "secret:hub"}),
+            ),
             open("/x"),
             Exit::Done,
             None,
         ),
         (
-            refused(1, "no-grant", json!({"headers": {"shown": {}, "others": ["authorization"]}, "stand_in": "hub"})),
+            refused(
+                1,
+                "no-grant",
+                json!({"headers": {"shown": {}, "others": ["authorization"]}, "stand_in": "secret:hub"}),
+            ),
             open("/x") + "secret = \"hub\"\n",
             Exit::Changed,
             Some("allow g"),

@@ -1,5 +1,7 @@
 //! Sentinels: a stand-in credential is let through only toward its own provider, in a credential's place.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use box_spec::Sentinel;
@@ -12,17 +14,18 @@ use crate::flow::identify::Caller;
 use crate::policy::escapes::{Piece, pieces};
 use crate::policy::{Grant, Serves, carriers};
 use crate::refusal::{Reason, Refusal};
+use crate::vault::SecretName;
 
 /// Refuses a head that carries a sentinel where none belongs: in the address, in a header that carries no credential,
-/// toward a grant without a secret, or one of another run.
-pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), Refusal> {
+/// toward a grant without a secret, or one of another run. Tells whose it let through.
+pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<Whose, Refusal> {
+    let claims = claims(caller);
+    let holds = |bytes: &[u8]| holds(&claims, bytes);
     let address = head.uri.path_and_query().map_or("", |address| address.as_str());
-    let claims: Vec<&str> = caller.run().sentinels.iter().filter_map(claims_of).collect();
-    let holds =
-        |bytes: &[u8]| search::has_sentinel(bytes) || claims.iter().any(|claims| is_within(claims.as_bytes(), bytes));
     if holds(address.as_bytes()) || (address.contains('%') && holds(&unescaped(address))) {
         return Err(astray(grant, "in the address"));
     }
+    let mut whose = Whose::NONE;
     for (name, value) in &head.headers {
         if !holds(value.as_bytes()) && !inside_basic(value.as_bytes()).is_some_and(|inside| holds(&inside)) {
             continue;
@@ -36,8 +39,63 @@ pub(super) fn check(caller: &Caller, grant: &Grant, head: &Parts) -> Result<(), 
         if !is_own(caller, grant, serves, value.as_bytes()) {
             return Err(astray(grant, "of another run or provider"));
         }
+        whose = match (serves, &grant.secret) {
+            (Serves::Provider(provider), _) => Whose(Cow::Borrowed(provider.as_str())),
+            (Serves::Service(_), secret) => Whose::of_service(secret.as_ref().map_or("", SecretName::as_str)),
+        };
     }
-    Ok(())
+    Ok(whose)
+}
+
+/// Whose stand-in a head carried, in the ledger's words: a provider, `secret:NAME` of a service, nothing, or one that belongs
+/// nowhere.
+#[derive(Debug)]
+pub(super) struct Whose(pub(super) Cow<'static, str>);
+
+impl Whose {
+    pub(super) const NONE: Self = Self(Cow::Borrowed(""));
+
+    fn of_service(secret: &str) -> Self {
+        Self(Cow::Owned(format!("secret:{secret}")))
+    }
+
+    /// Of a head that is refused for something else.
+    pub(super) fn in_head(caller: &Caller, head: &Parts) -> Self {
+        let run = caller.run();
+        let claims = claims(caller);
+        let address = head.uri.path_and_query().map_or("", |address| address.as_str());
+        if holds(&claims, address.as_bytes()) || holds(&claims, &unescaped(address)) {
+            return Self(Cow::Borrowed("astray"));
+        }
+        let mut whose = Self::NONE;
+        for (name, value) in &head.headers {
+            let value = value.as_bytes();
+            let inside = inside_basic(value);
+            if !holds(&claims, value) && !inside.as_deref().is_some_and(|inside| holds(&claims, inside)) {
+                continue;
+            }
+            let is_in = |text: &str| {
+                is_within(text.as_bytes(), value)
+                    || inside.as_deref().is_some_and(|inside| is_within(text.as_bytes(), inside))
+            };
+            let of = run.sentinels.iter().find(|own| is_in(&own.access) || own.refresh.as_deref().is_some_and(is_in));
+            let service = || run.service_sentinels.iter().find(|own| is_in(&own.value));
+            whose = match of {
+                _ if !carriers::header_carries_credential(name) => Self(Cow::Borrowed("astray")),
+                Some(own) => Self(Cow::Borrowed(own.provider.as_str())),
+                None => service().map_or(Self(Cow::Borrowed("astray")), |own| Self::of_service(&own.secret)),
+            };
+        }
+        whose
+    }
+}
+
+fn claims(caller: &Caller) -> Vec<&str> {
+    caller.run().sentinels.iter().filter_map(claims_of).collect()
+}
+
+fn holds(claims: &[&str], bytes: &[u8]) -> bool {
+    search::has_sentinel(bytes) || claims.iter().any(|claims| is_within(claims.as_bytes(), bytes))
 }
 
 /// Where a credential travels; a service may have a header of its own for it.

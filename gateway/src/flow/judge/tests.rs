@@ -96,8 +96,8 @@ fn head(method: &str, uri: &str, fields: &[(&str, &str)]) -> Parts {
 
 fn verdict(world: &World, target: &str, head: &Parts) -> Result<String, Reason> {
     match decide(&world.policy, &world.caller, &to(target), Scheme::Https, head) {
-        Ok(Decision::Grant(grant)) => Ok(grant.name.to_string()),
-        Ok(Decision::Local(route)) => Ok(route.code().to_owned()),
+        Ok((Decision::Grant(grant), _)) => Ok(grant.name.to_string()),
+        Ok((Decision::Local(route), _)) => Ok(route.code().to_owned()),
         Err(refusal) => Err(refusal.reason()),
     }
 }
@@ -239,6 +239,26 @@ fn what_is_granted_passes_and_all_else_is_refused() {
 }
 
 #[test]
+fn whose_sentinel_a_head_carries_is_told_whatever_becomes_of_it() {
+    let world = world();
+    let model = world.caller.run().sentinels[0].access.clone();
+    let git = world.caller.run().sentinel_for(&SecretName::new("git")).expect("a sentinel").to_owned();
+    let basic = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, format!("me:{git}"));
+    let foreign = "boxgate-sentinel-00000000000000000000000000000000";
+    for (uri, name, value, whose) in [
+        ("/".to_owned(), "authorization", format!("Bearer {model}"), "anthropic"),
+        ("/".to_owned(), "authorization", format!("Basic {basic}"), "secret:git"),
+        ("/".to_owned(), "authorization", "Bearer of my own".to_owned(), ""),
+        ("/".to_owned(), "authorization", format!("Bearer {foreign}"), "astray"),
+        ("/".to_owned(), "x-note", format!("it is {model}"), "astray"),
+        (format!("/?key={git}"), "accept", "*/*".to_owned(), "astray"),
+    ] {
+        let told = super::Whose::in_head(&world.caller, &head("GET", &uri, &[(name, &value)]));
+        assert_eq!(told.0, whose, "{uri} {name}: {value}");
+    }
+}
+
+#[test]
 fn a_services_sentinel_goes_to_its_own_service_in_a_credentials_place() {
     let world = world();
     let of = |secret: &str| world.caller.run().sentinel_for(&SecretName::new(secret)).expect("a sentinel").to_owned();
@@ -294,7 +314,7 @@ fn the_host_is_the_target_once_and_nothing_else() {
         ("https://api.test/x", &[("host", "api.test")]),
     ];
     for (uri, fields) in good {
-        assert!(same_host(&target, Scheme::Https, &head("GET", uri, fields)).is_ok(), "{uri} {fields:?}");
+        assert!(same_host::check(&target, Scheme::Https, &head("GET", uri, fields)).is_ok(), "{uri} {fields:?}");
     }
     type Bad<'a> = (&'a str, &'a [(&'a str, &'a str)], Reason);
     let bad: [Bad<'_>; 8] = [
@@ -308,7 +328,7 @@ fn the_host_is_the_target_once_and_nothing_else() {
         ("http://api.test/x", &[("host", "api.test")], Reason::HostMismatch),
     ];
     for (uri, fields, reason) in bad {
-        let got = same_host(&target, Scheme::Https, &head("GET", uri, fields));
+        let got = same_host::check(&target, Scheme::Https, &head("GET", uri, fields));
         assert_eq!(got.err().map(|refusal| refusal.reason()), Some(reason), "{uri} {fields:?}");
     }
 }
