@@ -29,6 +29,7 @@ mod attack3;
 mod attack4;
 mod wire;
 mod proof;
+mod replay;
 mod planted;
 mod crash;
 mod attack;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         service::CASES,
         house::CASES,
         proof::CASES,
+        replay::CASES,
         planted::CASES,
         trust::CASES,
         attack2::wire::CASES,
