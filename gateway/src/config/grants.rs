@@ -304,8 +304,8 @@ fn convert_sockets(paths: Vec<At<String>>, faults: &mut Faults) -> Vec<String> {
         let parsed = faults.take(&path.span, PathPattern::parse(&path.value))?;
         match parsed {
             PathPattern::Below(_) => Some(path.value),
-            PathPattern::Shape(_) => {
-                faults.add(path.span, "`websocket_paths` are paths, each alone: they hold no `*`");
+            PathPattern::Only(_) | PathPattern::Shape(_) => {
+                faults.add(path.span, "`websocket_paths` are paths, each alone: they hold no `*` and no `$`");
                 None
             }
         }

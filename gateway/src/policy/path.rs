@@ -31,6 +31,8 @@ pub enum PathFault {
     TooDeep,
     #[error("a prefix holds dot segments, escapes, `;`, a backslash or an empty segment")]
     OddPrefix,
+    #[error("a path with `*` is the whole path as it is: leave its `$` out")]
+    EndedShape,
     #[error(
         "a path with `*` holds an empty segment, dot segments, escapes but `%2F`, `;`, a backslash, or `**` beside other letters"
     )]

@@ -4,11 +4,20 @@ use super::escapes::{Piece, pieces};
 use super::path::{NormalPath, PathFault, PathPrefix};
 use super::segments::{self, Part};
 
-/// What a grant says of paths. Without `*` it stands for itself and all that lies below it.
+/// What a grant says of paths. Without `*` it stands for itself and all that lies below it, with `$` behind it for itself alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PathPattern {
     Below(PathPrefix),
+    Only(Only),
     Shape(Shape),
+}
+
+/// A path alone. `$` ends a pattern where it ends those of RFC 9309 §2.2.3.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Only {
+    /// With its `$`.
+    text: String,
+    path: PathPrefix,
 }
 
 /// A path of which parts are left open. `*` stands for what one segment holds, `**` for any number of segments.
@@ -31,6 +40,13 @@ impl PathPattern {
     /// # Errors
     /// It is no path that a grant may name.
     pub fn parse(text: &str) -> Result<Self, PathFault> {
+        if let Some(path) = text.strip_suffix('$') {
+            if text.contains('*') {
+                return Err(PathFault::EndedShape);
+            }
+            let path = PathPrefix::parse(path)?;
+            return Ok(Self::Only(Only { text: text.to_owned(), path }));
+        }
         if !text.contains('*') {
             return PathPrefix::parse(text).map(Self::Below);
         }
@@ -41,6 +57,7 @@ impl PathPattern {
     pub fn as_str(&self) -> &str {
         match self {
             Self::Below(prefix) => prefix.as_str(),
+            Self::Only(only) => &only.text,
             Self::Shape(shape) => &shape.text,
         }
     }
@@ -50,6 +67,7 @@ impl PathPattern {
     pub fn covers(&self, path: &NormalPath) -> bool {
         match self {
             Self::Below(prefix) => path.has_prefix(prefix),
+            Self::Only(only) => path.is(only.path.as_str()),
             Self::Shape(shape) => {
                 path.every_reading().all(|reading| shape.fits(reading))
                     || (shape.slashes_are_letters && shape.fits_letters(path.raw()))
@@ -175,6 +193,30 @@ mod tests {
         ] {
             assert_eq!(covers(pattern, path), expected, "{path} as {pattern}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_ended_is_meant_alone() {
+        for (pattern, path, expected) in [
+            ("/v1/models$", "/v1/models", true),
+            ("/v1/models$", "/v1/models/", false),
+            ("/v1/models$", "/v1/models/x", false),
+            ("/v1/models$", "/v1/models$", false),
+            ("/v1/models$", "/v1/x/../models", true),
+            ("/v1/models$", "/v1/models;x", false),
+            ("/v1/models$", "/v1//models", false),
+            ("/v1/models/$", "/v1/models/", true),
+            ("/v1/models/$", "/v1/models", false),
+            ("/$", "/", true),
+            ("/$", "/x", false),
+            ("/$metadata", "/$metadata/x", true),
+        ] {
+            assert_eq!(covers(pattern, path), expected, "{path} as {pattern}");
+        }
+        for text in ["$", "/a/../b$", "/a%20b$", "a$"] {
+            assert!(PathPattern::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(PathPattern::parse("/a/*$"), Err(PathFault::EndedShape));
     }
 
     #[test]
