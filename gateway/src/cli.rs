@@ -5,6 +5,7 @@ pub mod check;
 pub mod explain;
 pub mod anew;
 pub mod replay;
+pub mod suggest;
 pub mod presets;
 pub mod ask;
 pub mod status;

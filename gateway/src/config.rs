@@ -101,7 +101,16 @@ pub struct Places {
 
 /// Reads the file, or says everything that is wrong with it.
 pub fn load(path: &Path) -> Result<Config, ConfigFaults> {
-    let (text, base) = read(path)?;
+    load_with(path, "")
+}
+
+/// The same as if more stood at the end of the file.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load_with(path: &Path, more: &str) -> Result<Config, ConfigFaults> {
+    let (mut text, base) = read(path)?;
+    text.push_str(more);
     let mut faults = Faults::default();
     let config = raw(&text, &mut faults).and_then(|raw| convert::convert(raw, &base, &mut faults));
     let config = config.map(|config| Config { file: path.to_owned(), digest: digest(&text), ..config });

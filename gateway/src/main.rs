@@ -29,6 +29,8 @@ enum Command {
     /// Judge the recorded requests anew by another configuration; 0 where nothing changes, 1 where something does, 2 where
     /// nothing is known to change but not all is known
     Replay(cli::replay::Arguments),
+    /// Print the smallest grants that would have let the refused calls of a run through
+    Suggest(cli::suggest::Arguments),
     /// List the presets that a grant can name, or show what one means
     Presets {
         #[command(subcommand)]
@@ -152,6 +154,10 @@ fn main() -> ExitCode {
             Err(fault) => failed(&fault, Exit::Usage),
         },
         Command::Replay(arguments) => match cli::replay::run(&arguments, &mut std::io::stdout().lock()) {
+            Ok(exit) => exit,
+            Err(fault) => failed(&fault, fault.exit()),
+        },
+        Command::Suggest(arguments) => match cli::suggest::run(&arguments, &mut std::io::stdout().lock()) {
             Ok(exit) => exit,
             Err(fault) => failed(&fault, fault.exit()),
         },

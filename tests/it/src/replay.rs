@@ -2,6 +2,7 @@
 //! have let it through.
 
 mod day;
+mod suggested;
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,8 @@ use day::{Day, Sent, What};
 
 pub(crate) const CASES: &[Case] = &[
     case("replay::five_policies_name_exactly_the_requests_of_a_day_that_change", five).needs(GATEWAY),
+    case("replay::what_is_suggested_for_a_run_lets_exactly_its_refused_calls_through", suggested::pasted)
+        .needs(GATEWAY),
     case("replay::a_bad_candidate_or_no_ledger_is_said_with_its_place", bad).needs(GATEWAY),
 ];
 
@@ -125,9 +128,7 @@ fn replayed(day: &Day, candidate: &Candidate) -> Result<()> {
     harness::files::put(&file, candidate.text.as_bytes(), 0o600)?;
     let ran = replay(&day.house, &["--config", &file.display().to_string(), "--each", "--json", "--since", "1d"])?;
     ensure!(ran.code == Some(candidate.code), "{ran:?}");
-    let lines: Result<Vec<Value>, _> = String::from_utf8_lossy(&ran.stdout).lines().map(serde_json::from_str).collect();
-    let mut lines = lines.context("parse what was told")?;
-    let summary = lines.pop().context("no summary")?;
+    let (lines, summary) = lines_of(&ran)?;
     let (tunnels, requests): (Vec<Value>, Vec<Value>) = lines.into_iter().partition(|one| one["method"] == "CONNECT");
     let told: BTreeSet<String> =
         requests.iter().map(|one| format!("{} {} {}", text(&one["box"]), text(&one["path"]), becomes(one))).collect();
@@ -158,6 +159,14 @@ fn replayed(day: &Day, candidate: &Candidate) -> Result<()> {
         "{summary}"
     );
     Ok(())
+}
+
+/// What was told of each request, and the summary.
+fn lines_of(ran: &harness::process::Ran) -> Result<(Vec<Value>, Value)> {
+    let lines: Result<Vec<Value>, _> = String::from_utf8_lossy(&ran.stdout).lines().map(serde_json::from_str).collect();
+    let mut lines = lines.context("parse what was told")?;
+    let summary = lines.pop().context("no summary")?;
+    Ok((lines, summary))
 }
 
 /// A refusal has no grant of its own that is told, and no reason that a candidate of these cases cares for.
