@@ -6,11 +6,10 @@ use super::escapes::{Piece, pieces};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NormalPath {
     raw: String,
-    /// As it came, and decoded once, twice … until nothing is left to decode; each with dot segments collapsed,
-    /// with and without empty segments. No duplicates.
+    /// Whatever a server, or one behind the other, could make of it: escapes decoded once or again and again, dot segments
+    /// resolved, empty segments and `;parameters` dropped, backslashes taken for slashes, each or not and in any order; in the
+    /// end without dot segments. No duplicates.
     readings: Vec<String>,
-    /// What a server that drops `;parameters` or takes a backslash for a slash could still make of it.
-    loose_readings: Vec<String>,
 }
 
 /// A path prefix of a grant: plain, absolute, and taken at segment borders.
@@ -29,6 +28,8 @@ pub enum PathFault {
     BadEscape,
     #[error("the path is escaped more than {DEEPEST_ESCAPE} times over")]
     TooDeep,
+    #[error("the path can be read in more than {MOST_STATES} ways")]
+    TooManyReadings,
     #[error("a prefix holds dot segments, escapes, `;`, a backslash or an empty segment")]
     OddPrefix,
     #[error("a path with `*` is the whole path as it is: leave its `$` out")]
@@ -52,13 +53,13 @@ impl NormalPath {
             return Err(PathFault::Unprintable);
         }
         if is_plain(raw) {
-            return Ok(Self { raw: raw.to_owned(), readings: vec![raw.to_owned()], loose_readings: Vec::new() });
+            return Ok(Self { raw: raw.to_owned(), readings: vec![raw.to_owned()] });
         }
-        let mut path = Self { raw: raw.to_owned(), readings: Vec::new(), loose_readings: Vec::new() };
-        for reading in decodings(raw)? {
-            path.add(&reading);
+        let mut readings = Vec::new();
+        for state in states(raw)? {
+            push_new(&mut readings, resolve(&state));
         }
-        Ok(path)
+        Ok(Self { raw: raw.to_owned(), readings })
     }
 
     /// The path as it came: what is sent on.
@@ -92,19 +93,7 @@ impl NormalPath {
     }
 
     pub(super) fn every_reading(&self) -> impl Iterator<Item = &str> {
-        self.readings.iter().chain(&self.loose_readings).map(String::as_str)
-    }
-
-    fn add(&mut self, reading: &str) {
-        for keeps_empty in [true, false] {
-            push_new(&mut self.readings, collapse(reading.split('/'), keeps_empty));
-        }
-        if is_devious(reading) {
-            let slashed = reading.replace('\\', "/");
-            let bare = slashed.split('/').map(|segment| segment.split(';').next().unwrap_or_default());
-            push_new(&mut self.loose_readings, collapse(bare, false));
-            push_new(&mut self.loose_readings, collapse(slashed.split('/'), false));
-        }
+        self.readings.iter().map(String::as_str)
     }
 }
 
@@ -114,7 +103,7 @@ impl PathPrefix {
             return Err(PathFault::NotAbsolute);
         }
         let path = NormalPath::parse(text)?;
-        let plain = path.readings == [text] && path.loose_readings.is_empty() && !text.contains(['%', ';', '\\']);
+        let plain = path.readings == [text] && !text.contains(['%', ';', '\\']);
         if plain { Ok(Self(text.to_owned())) } else { Err(PathFault::OddPrefix) }
     }
 
@@ -144,17 +133,30 @@ fn is_plain(raw: &str) -> bool {
     })
 }
 
-/// The text as it came, then decoded again and again until it stays the same.
-fn decodings(raw: &str) -> Result<Vec<String>, PathFault> {
-    let mut all = vec![raw.to_owned()];
+/// Every text that a row of steps, each of which some server takes, comes to from this one.
+fn states(raw: &str) -> Result<Vec<String>, PathFault> {
+    check_depth(raw)?;
+    let mut states = vec![raw.to_owned()];
+    let mut at = 0;
+    while let Some(state) = states.get(at) {
+        let next = [decode(state, false)?, resolve(state), merge(state), bare(state), state.replace('\\', "/")];
+        next.into_iter().for_each(|next| push_new(&mut states, next));
+        if states.len() > MOST_STATES {
+            return Err(PathFault::TooManyReadings);
+        }
+        at += 1;
+    }
+    Ok(states)
+}
+
+fn check_depth(raw: &str) -> Result<(), PathFault> {
     let mut current = raw.to_owned();
     for depth in 0..=DEEPEST_ESCAPE {
         // Only the first level must be well formed: `%25` may well stand for a percent sign.
         let next = decode(&current, depth == 0)?;
         if next == current {
-            return Ok(all);
+            return Ok(());
         }
-        all.push(next.clone());
         current = next;
     }
     Err(PathFault::TooDeep)
@@ -174,31 +176,39 @@ fn decode(text: &str, strict: bool) -> Result<String, PathFault> {
     String::from_utf8(bytes).map_err(|_| PathFault::Unprintable)
 }
 
-/// Joins segments again without `.` and `..`; the first segment is the empty one before the leading slash.
-fn collapse<'a>(segments: impl Iterator<Item = &'a str>, keeps_empty: bool) -> String {
+/// Without `.` and `..` (RFC 3986 §5.2.4). An empty segment is one that `..` takes away.
+fn resolve(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut ends_in_slash = false;
-    for segment in segments.skip(1) {
-        ends_in_slash = matches!(segment, "" | "." | "..");
+    for segment in path.split('/').skip(1) {
+        ends_in_slash = matches!(segment, "." | "..");
         match segment {
             "." => {}
             ".." => drop(kept.pop()),
-            "" if !keeps_empty => {}
             segment => kept.push(segment),
         }
     }
-    let mut path = String::from("/");
-    path.push_str(&kept.join("/"));
-    // With empty segments kept, a last one has already become the closing slash.
-    if ends_in_slash && !path.ends_with('/') {
-        path.push('/');
+    if ends_in_slash {
+        kept.push("");
     }
-    path
+    ["/", &kept.join("/")].concat()
 }
 
-/// A backslash, or a segment whose parameter hides dots: `..;x`.
-fn is_devious(reading: &str) -> bool {
-    reading.contains(['\\', ';'])
+/// Without empty segments but the last.
+fn merge(path: &str) -> String {
+    let mut merged = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if letter != '/' || !merged.ends_with('/') {
+            merged.push(letter);
+        }
+    }
+    merged
+}
+
+/// Without `;parameters`.
+fn bare(path: &str) -> String {
+    let segments = path.split('/').map(|segment| segment.split(';').next().unwrap_or_default());
+    segments.collect::<Vec<_>>().join("/")
 }
 
 fn push_new(readings: &mut Vec<String>, reading: String) {
@@ -207,6 +217,8 @@ fn push_new(readings: &mut Vec<String>, reading: String) {
     }
 }
 
+/// What a client means is read in two or three ways. Each costs some passes over the path.
+const MOST_STATES: usize = 32;
 /// Nobody escapes a path five times; each round costs a pass over it.
 const DEEPEST_ESCAPE: usize = 4;
 
@@ -270,6 +282,10 @@ mod tests {
             "/x/%2e%2e/v1/messages",
             "/v1/messages/%2e%2e/%2e%2e/admin%252f..%252fv1/messages",
             "/v1/messages/../../..",
+            // Dots resolved before a slash is decoded, and again behind it.
+            "/v1/messages/a%2fb/../%2e%2e/admin",
+            "/v1/messages/a%2f%2e%2e%2f../%2e%2e%2fadmin",
+            "/v1/messages/a;%2f../..%2fadmin",
         ] {
             assert!(!holds(path, "/v1/messages"), "{path}");
         }
@@ -301,6 +317,7 @@ mod tests {
         ] {
             assert_eq!(NormalPath::parse(path), Err(fault), "{path}");
         }
+        assert_eq!(NormalPath::parse("/a%2f..;b//c\\%252e%252e;d/./%2e.//e"), Err(PathFault::TooManyReadings));
         assert!(NormalPath::parse("/100%25").is_ok());
         for odd in ["/a/../b", "/a//b", "/a%20b", "/a;b", "/a\\b", "/."] {
             assert_eq!(PathPrefix::parse(odd), Err(PathFault::OddPrefix), "{odd}");
