@@ -140,14 +140,17 @@ impl Reader {
         }
         match std::str::from_utf8(piece) {
             Ok(text) => self.steps(text, listener),
-            Err(error) if error.error_len().is_none() => {
+            Err(error) => {
                 let (whole, begun) = piece.split_at(error.valid_up_to());
+                // Just found to be so. It is judged first: what is wrong is said the same wherever the text is cut.
+                self.steps(std::str::from_utf8(whole).unwrap_or_default(), listener)?;
+                if error.error_len().is_some() {
+                    return Err(Broken::Json(Fault::Utf8));
+                }
                 self.begun.0[..begun.len()].copy_from_slice(begun);
                 self.begun.1 = begun.len();
-                // Just found to be so.
-                self.steps(std::str::from_utf8(whole).unwrap_or_default(), listener)
+                Ok(())
             }
-            Err(_) => Err(Broken::Json(Fault::Utf8)),
         }
     }
 
@@ -170,10 +173,11 @@ impl Reader {
             if self.expects == Expects::Inside {
                 let left = &bytes[at..];
                 let plain = memchr2(b'"', b'\\', left).unwrap_or(left.len());
-                if left[..plain].iter().any(|byte| *byte < b' ') {
+                let good = left[..plain].iter().position(|byte| *byte < b' ').unwrap_or(plain);
+                self.text.keep(&text[at..at + good]).map_err(Broken::Json)?;
+                if good < plain {
                     return Err(Broken::Json(Fault::Syntax));
                 }
-                self.text.keep(&text[at..at + plain]).map_err(Broken::Json)?;
                 at += plain;
                 match bytes.get(at) {
                     Some(b'"') => self.close(listener)?,

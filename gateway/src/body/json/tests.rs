@@ -108,6 +108,9 @@ fn what_is_no_json_or_is_read_in_two_ways_is_refused() {
         (b"[\"\xed\xa0\x80\"]", Fault::Utf8),
         (b"[\"\xe2\x82\"]", Fault::Utf8),
         (b"{\0\"\0a\0", Fault::Syntax),
+        (b"\0\x82", Fault::Syntax),
+        (b"[1}\xff", Fault::Syntax),
+        (b"{\"\\ud83e0\n", Fault::Surrogate),
         (b"{\"\\ud800\":1}", Fault::Surrogate),
         (b"{\"\\udc00x\":1}", Fault::Surrogate),
     ] {
