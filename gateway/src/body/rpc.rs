@@ -77,6 +77,9 @@ impl<'a> Rpc<'a> {
         if at == depth + 1 {
             self.state.in_params = false;
         }
+        if at < depth && !self.state.is_over {
+            return Err(Stop::Unclear("it holds no message"));
+        }
         if at == depth {
             self.state.is_over = true;
             return self.judge();
@@ -256,6 +259,7 @@ mod tests {
             (r#"{"method":["tools/list"]}"#, unclear("a name is no text")),
             (r#"{"id":1}"#, unclear("it is neither a call nor an answer")),
             ("7", unclear("a message is no object")),
+            ("[]", unclear("it holds no message")),
             ("[\"x\"]", unclear("a message is no object")),
         ] {
             for size in [1, 2, 5, body.len()] {
