@@ -30,8 +30,15 @@ pub(super) struct Faults {
 }
 
 impl Faults {
+    /// What of the file is repeated in a message may be anything: it stays one line, and tells a terminal nothing.
     pub(super) fn add(&mut self, span: Span, message: impl Into<String>) {
-        self.found.push((span, message.into()));
+        let mut message: String = message.into();
+        if message.contains(char::is_control) {
+            let escape =
+                |letter: char| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() };
+            message = message.chars().map(escape).collect();
+        }
+        self.found.push((span, message));
     }
 
     /// Takes the value, or the fault.

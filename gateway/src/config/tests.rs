@@ -39,6 +39,15 @@ fn a_house_has_a_limit_of_secrets() {
 }
 
 #[test]
+fn what_a_fault_repeats_tells_a_terminal_nothing() {
+    let text = "state = \"s\"\n[[grant]]\nname = \"g\"\nhosts = [\"a.test\"]\nsecret = \"a\\u001b[2J\\tb\\nc\"\n";
+    let (_folder, config) = loaded(text, |_| {});
+    let said = config.expect_err("no such secret").to_string();
+    assert!(!said.lines().any(|line| line.contains(char::is_control)), "{said:?}");
+    assert!(said.contains("a\\u{1b}[2J\\tb\\nc") && said.lines().count() == 1, "{said:?}");
+}
+
+#[test]
 fn a_full_file_is_read_as_it_says() {
     let (folder, config) = loaded(FULL, |folder| {
         let key = rcgen::KeyPair::generate().expect("a key");
