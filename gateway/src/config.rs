@@ -111,12 +111,20 @@ pub fn load(path: &Path) -> Result<Config, ConfigFaults> {
 pub fn load_with(path: &Path, more: &str) -> Result<Config, ConfigFaults> {
     let (mut text, base) = read(path)?;
     text.push_str(more);
+    parse(path, &text, &base)
+}
+
+/// Reads the text of the file whose relative paths begin at `base`.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(path: &Path, text: &str, base: &Path) -> Result<Config, ConfigFaults> {
     let mut faults = Faults::default();
-    let config = raw(&text, &mut faults).and_then(|raw| convert::convert(raw, &base, &mut faults));
-    let config = config.map(|config| Config { file: path.to_owned(), digest: digest(&text), ..config });
+    let config = raw(text, &mut faults).and_then(|raw| convert::convert(raw, base, &mut faults));
+    let config = config.map(|config| Config { file: path.to_owned(), digest: digest(text), ..config });
     match config {
         Some(config) if faults.is_empty() => Ok(config),
-        _ => Err(faults.placed(path, &text)),
+        _ => Err(faults.placed(path, text)),
     }
 }
 

@@ -7,6 +7,8 @@ mod pass;
 mod near;
 mod door;
 mod health;
+#[doc(hidden)]
+pub mod heard;
 
 pub use door::{Connecting, Door, DoorStream};
 pub use health::run_at;

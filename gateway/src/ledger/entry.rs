@@ -204,6 +204,15 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// Its line from behind the link to the one before, for tests that stand outside.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn line(&self) -> Vec<u8> {
+        self.body().bytes().to_vec()
+    }
+}
+
 /// What the rest of the ledger does with an entry.
 impl Entry {
     /// The same entry as a line of the kind `refused`, which keeps what had been asked.

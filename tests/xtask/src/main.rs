@@ -1,11 +1,12 @@
 //! Tasks of the workshop: `cargo xtask demo` shows governed runs, `cargo xtask test` runs every check,
-//! `cargo xtask agents` measures how the agents end, and what their newest versions changed; `cargo xtask bench` measures
-//! what boxgate costs.
+//! `cargo xtask fuzz` feeds what reads the words of others with any bytes; `cargo xtask agents` measures how the agents end, and
+//! what their newest versions changed; `cargo xtask bench` measures what boxgate costs.
 //!
 //! It uses none of the workspace's crates, so that it is built in seconds and can show progress while they are.
 
 mod demo;
 mod test;
+mod fuzz;
 mod agents;
 mod latest;
 mod matrix;
@@ -33,6 +34,8 @@ enum Task {
     Demo(demo::Options),
     /// Every check: format, lints, unit tests, documentation tests, integration tests.
     Test(test::Options),
+    /// What reads the words of others, fed with any bytes: a minute for each target.
+    Fuzz(fuzz::Options),
     /// How the agents end, bare and in the box, and what drifted in their newest versions: for `docs/agents.md`.
     Agents(agents::Options),
     /// What boxgate costs, beside its peers: for `docs/performance.md`.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let done: Result<ExitCode> = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Agents(options) => agents::run(&options),
         Task::Bench(options) => bench::run(&options),
     };

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::build::{self, cargo};
+use crate::fuzz::{self, Ended, Fuzzer};
 use crate::steps::{Done, MINUTE, installed, must, say, show};
 
 #[derive(Args)]
@@ -42,6 +43,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         sum.add(check("cargo xtask demo", &mut cargo(&["xtask", "demo"]))?);
         sum.add(tests("unit tests", &["test", "--workspace", "--locked", "--lib", "--bins", "--no-fail-fast"])?);
         sum.add(tests("documentation tests", &["test", "--workspace", "--locked", "--doc", "--no-fail-fast"])?);
+    }
+    if options.filter.is_none() {
+        sum.add(fuzzing()?);
     }
     let gateway = options.release.then(build::shipped_gateway).transpose()?;
     sum.add(integration(options.filter.as_deref(), gateway)?);
@@ -88,6 +92,23 @@ fn arm64() -> Result<Sum> {
     let arguments =
         ["check", "--locked", "--quiet", "--target", ARM64, "-p", "boxd", "-p", "shim", "-p", "box-spec", "--tests"];
     check(&what, &mut cargo(&arguments))
+}
+
+/// Every fuzz target for a minute, two at a time; each counts as one.
+fn fuzzing() -> Result<Sum> {
+    let targets = fuzz::targets()?;
+    if let Some(missing) = fuzz::missing() {
+        say(&format!("skipped fuzzing of {}: {missing}", targets.join(", ")));
+        return Ok(Sum { skipped: targets.len() as u64, ..Sum::default() });
+    }
+    let ended = Fuzzer::build()?.all(&targets, fuzz::SECONDS, 2)?;
+    let broke: Vec<&str> =
+        ended.iter().filter(|(_, how)| matches!(how, Ended::Broke)).map(|(target, _)| target.as_str()).collect();
+    if !broke.is_empty() {
+        say(&format!("fuzzing broke {}; see above", broke.join(", ")));
+    }
+    let failed = broke.len() as u64;
+    Ok(Sum { passed: ended.len() as u64 - failed, failed, skipped: 0 })
 }
 
 /// Whether the standard library for a target is among the toolchain's files.
@@ -177,7 +198,8 @@ impl Sum {
 const ARM64: &str = "aarch64-unknown-linux-gnu";
 
 /// Programs that tests need, and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 13] = [
+const PACKAGES: [(&str, &str); 14] = [
+    ("c++", "g++"),
     ("python3", "python3"),
     ("openssl", "openssl"),
     ("curl", "curl"),
