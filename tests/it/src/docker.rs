@@ -207,7 +207,7 @@ impl House {
         files::put(&secrets.join("openai"), KEY.as_bytes(), 0o600)?;
         standin.write_ca(&secrets.join("standin.pem"))?;
         files::give(&secrets, 1000)?;
-        for provider in ["anthropic", "openai"] {
+        for provider in ["anthropic", "openai", "openai-codex"] {
             let grant = format!("preset = \"{provider}\"\nsecret = \"{provider}\"\n");
             let there = format!("{grant}unsafe_dial = \"{address}\"\nupstream_ca = \"/secrets/standin.pem\"\n");
             engine.edit(Path::new("box/house.toml"), &grant, &there)?;

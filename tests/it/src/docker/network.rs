@@ -21,6 +21,10 @@ pub(crate) const CASES: &[Case] = &[
 
 pub(super) fn governed(generation: Generation) -> Result<()> {
     let house = House::of(generation)?;
+    govern(house).with_context(|| house.story())
+}
+
+fn govern(house: &House) -> Result<()> {
     let status = house.gateway(&["status"])?;
     for address in ["172.30.253.2:3129", "172.30.253.10:3129", "172.30.253.18:3129"] {
         ensure!(status.contains(&format!("at {address}")), "{status}");
@@ -200,7 +204,7 @@ impl House {
         files::put(&secrets.join("openai"), KEY.as_bytes(), 0o600)?;
         standin.write_ca(&secrets.join("network-standin.pem"))?;
         files::give(&secrets, 1000)?;
-        for provider in ["anthropic", "openai"] {
+        for provider in ["anthropic", "openai", "openai-codex"] {
             let grant = format!("preset = \"{provider}\"\nsecret = \"{provider}\"\n");
             let there = format!("{grant}unsafe_dial = \"{address}\"\nupstream_ca = \"/secrets/network-standin.pem\"\n");
             engine.edit(Path::new("box/network/house.toml"), &grant, &there)?;
@@ -224,6 +228,17 @@ impl House {
         let of_house = ["--config", "/etc/boxgate/house.toml"];
         let all = [&["exec", "-T", "gateway", "gateway"], arguments, &of_house].concat();
         Ok(self.engine.must(self.compose(&all))?.text())
+    }
+
+    /// What the gateway said and recorded, for a case that failed.
+    fn story(&self) -> String {
+        let of = |command: Command| match process::run(command, None, MINUTES) {
+            Ok(ran) => format!("{}{}", ran.text(), ran.stderr),
+            Err(fault) => format!("{fault:#}"),
+        };
+        let story = ["exec", "-T", "gateway", "gateway", "ledger", "tail", "--story"];
+        let logs = of(self.compose(&["logs", "--no-color", "--tail", "40", "gateway"]));
+        format!("the gateway said:\n{logs}\nits ledger:\n{}", of(self.compose(&story)))
     }
 
     fn ledger(&self) -> Result<Vec<serde_json::Value>> {
