@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use box_spec::Provider;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
@@ -124,13 +124,21 @@ async fn connect(
         let count = TunnelCount::default();
         let ended = tokio::select! {
             biased;
-            () = caller.run().over().cancelled() => Ok(record::Tunnel::Cut),
+            () = over(&caller, &count) => Ok(record::Tunnel::Cut),
             () = withdrawn(&house, &caller, &target) => Ok(record::Tunnel::Withdrawn),
             ended = tunnel(&house, &here, &caller, passed, upgraded, &count) => ended,
         };
         record::tunnel(&house.ledger, &caller, line, &count, ended);
     });
     Response::new(Reply::empty())
+}
+
+/// Resolves when the run is over; a moment later where a session is open, so that it can say its own end.
+async fn over(caller: &Caller, count: &TunnelCount) {
+    caller.run().over().cancelled().await;
+    if count.holds_session() {
+        tokio::time::sleep(LAST_WORDS).await;
+    }
 }
 
 /// Resolves when a reload took away all that a box had toward a target; a moment later, so that what is open inside can say
@@ -165,7 +173,7 @@ async fn tunnel(
         Ok(pass) => {
             // Large, and soon over: an idle tunnel is not to hold the room.
             let inside = Box::pin(intercept::open(&house.leaves, &house.limits, pass, upgraded, count)).await?;
-            serve_inside(house, here, inside).await?;
+            serve_inside(house, here, inside, count).await?;
         }
         Err(told) => {
             let outside = intercept::tell(&house.leaves, &house.limits, caller, told, upgraded, count);
@@ -176,11 +184,16 @@ async fn tunnel(
     Ok(record::Tunnel::Ended)
 }
 
-async fn serve_inside(house: &Arc<House>, here: &Arc<BoxHouse>, inside: Inside) -> Result<(), Told> {
+async fn serve_inside(
+    house: &Arc<House>,
+    here: &Arc<BoxHouse>,
+    inside: Inside,
+    count: &TunnelCount,
+) -> Result<(), Told> {
     let Inside { pass, stream } = inside;
     let mut stream = Lent::new(stream);
     let mut first = None;
-    while serve_until_rest(house, here, &pass, &stream, first).await? == Served::Resting {
+    while serve_until_rest(house, here, &pass, &stream, count, first).await? == Served::Resting {
         first = stream.wake(house.limits.idle_tunnel, &house.drain).await;
         if first.is_none() {
             break;
@@ -195,6 +208,7 @@ async fn serve_until_rest(
     here: &Arc<BoxHouse>,
     pass: &Pass,
     stream: &Lent<Opened>,
+    count: &TunnelCount,
     first: Option<u8>,
 ) -> Result<Served, Told> {
     let (stream, side) = accept::watched_to_rest(stream.lend(), &house.limits, first);
@@ -203,6 +217,9 @@ async fn serve_until_rest(
         Box::pin(async move {
             let exchange = side.begin(request.method());
             let response = judged(house, here, side, pass, request).await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                count.note_session();
+            }
             Ok::<_, Infallible>(exchange.answered(response))
         })
     });

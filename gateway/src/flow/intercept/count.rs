@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -22,6 +22,7 @@ pub struct TunnelCount(Arc<Bytes>);
 struct Bytes {
     up: AtomicU64,
     down: AtomicU64,
+    switched: AtomicBool,
 }
 
 impl<S> Counting<S> {
@@ -35,6 +36,16 @@ impl TunnelCount {
     #[must_use]
     pub fn seen(&self) -> (u64, u64) {
         (self.0.up.load(Ordering::Relaxed), self.0.down.load(Ordering::Relaxed))
+    }
+
+    /// The tunnel became a session: a WebSocket is open in it, and nothing else can be.
+    pub fn note_session(&self) {
+        self.0.switched.store(true, Ordering::Relaxed);
+    }
+
+    #[must_use]
+    pub fn holds_session(&self) -> bool {
+        self.0.switched.load(Ordering::Relaxed)
     }
 }
 

@@ -77,13 +77,8 @@ impl Session {
             self.bell.as_ref().map(|bell| Ear { needles: &bell.watch().needles, heard: |found| bell.heard(found) });
         let judged = self.reads.clone().map(Judged::new);
         let (of_box, upstream) = (TokioIo::new(of_box), TokioIo::new(upstream));
-        let limits = Limits { idle: self.idle, withdrawn: self.live.withdrawn() };
-        let parting = tokio::select! {
-            biased;
-            () = self.over.cancelled() => return,
-            parting = carry(of_box, upstream, &self.passed, limits, ear, judged) => parting,
-        };
-        match parting {
+        let limits = Limits { idle: self.idle, withdrawn: self.live.withdrawn(), over: &self.over };
+        match carry(of_box, upstream, &self.passed, limits, ear, judged).await {
             Parting::Complete => self.close(Ended::Complete, None),
             Parting::BoxGone => self.close(Ended::Aborted, None),
             Parting::UpstreamGone(inside) => self.failed(inside),
@@ -93,6 +88,7 @@ impl Session {
                 let inside = "a reload withdrew what allowed it".to_owned();
                 self.close(Ended::Cut, Some((Reason::GrantWithdrawn, inside)));
             }
+            Parting::RunOver => self.close(Ended::Cut, Some((Reason::RunOver, "the run ended under it".to_owned()))),
         }
     }
 

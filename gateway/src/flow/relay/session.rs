@@ -63,6 +63,8 @@ pub struct Limits<'a> {
     pub idle: Duration,
     /// What allowed it is gone.
     pub withdrawn: &'a CancellationToken,
+    /// The run is over.
+    pub over: &'a CancellationToken,
 }
 
 /// How a session ended.
@@ -80,6 +82,8 @@ pub enum Parting {
     Refused(Refusal),
     /// What allowed it is gone.
     Withdrawn,
+    /// The run is over.
+    RunOver,
 }
 
 /// Checks a 101 against the handshake that was sent, and takes the stream that comes with it.
@@ -111,7 +115,7 @@ pub async fn carry<B, U, H>(
     of_box: B,
     upstream: U,
     passed: &Passed,
-    Limits { idle, withdrawn }: Limits<'_>,
+    Limits { idle, withdrawn, over }: Limits<'_>,
     ear: Option<Ear<'_, H>>,
     judged: Option<Box<Judged>>,
 ) -> Parting
@@ -126,6 +130,9 @@ where
         let mut up = pin!(one_way(box_out, upstream_in, &passed.up, passed, None::<Ear<'_, H>>, judged));
         let mut down = pin!(one_way(upstream_out, &mut box_in, &passed.down, passed, ear, None));
         tokio::select! {
+            biased;
+            () = over.cancelled() => Parting::RunOver,
+            () = withdrawn.cancelled() => Parting::Withdrawn,
             end = &mut up => {
                 if end.is_orderly() {
                     let _ = tokio::time::timeout(AFTER_END, down).await;
@@ -139,7 +146,6 @@ where
                 passed.parting(false, end)
             }
             () = passed.silence(idle) => Parting::Silent,
-            () = withdrawn.cancelled() => Parting::Withdrawn,
         }
     };
     // A box that does not read is not waited for.
@@ -150,6 +156,10 @@ where
         }
         Parting::Withdrawn => {
             let words = messages::policy_close("grant-withdrawn: the configuration of the gateway was changed");
+            let _ = tokio::time::timeout(LAST_WORDS, tell(&mut box_in, &words, passed)).await;
+        }
+        Parting::RunOver => {
+            let words = messages::policy_close("run-over: the run that opened this session has ended");
             let _ = tokio::time::timeout(LAST_WORDS, tell(&mut box_in, &words, passed)).await;
         }
         Parting::Complete | Parting::BoxGone | Parting::UpstreamGone(_) | Parting::Silent => {}

@@ -24,11 +24,11 @@ where
     U: Future<Output = ()>,
 {
     let ((a, b), (c, d)) = (duplex(64), duplex(64));
-    let passed = Passed::default();
+    let (passed, never) = (Passed::default(), CancellationToken::new());
     let began = Instant::now();
     let carried = async {
         let parting =
-            carry(b, c, &passed, Limits { idle, withdrawn: &CancellationToken::new() }, None::<Ear<'_, fn(u64)>>, None)
+            carry(b, c, &passed, Limits { idle, withdrawn: &never, over: &never }, None::<Ear<'_, fn(u64)>>, None)
                 .await;
         (parting, began.elapsed())
     };

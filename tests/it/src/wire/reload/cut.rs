@@ -16,6 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     case("wire::a_reload_that_withdraws_a_grant_ends_its_tunnels", tunnels).needs(GATEWAY),
     case("wire::a_request_that_waits_for_its_answer_hears_that_its_grant_is_gone", waiting).needs(GATEWAY),
     case("wire::an_operator_stops_a_run_and_everything_of_it_is_cut", stopped).needs(GATEWAY),
+    case("wire::a_run_that_is_stopped_has_its_websockets_closed_legibly", stopped_session).needs(GATEWAY),
 ];
 
 /// Every request is answered by a stream that begins and does not end.
@@ -79,6 +80,20 @@ fn websocket() -> Result<()> {
     ensure!(rest(&mut inside)?.is_empty());
     let (_, closed) = echo.wire.closed("/session")?;
     ensure!(closed["ended"] == "cut" && closed["reason"] == "grant-withdrawn", "{closed}");
+    Ok(())
+}
+
+fn stopped_session() -> Result<()> {
+    let echo = Echo::start()?;
+    let mut inside = echo.session("/session")?;
+    let ran = echo.wire.house.gateway(&["runs", "stop", &echo.wire.claimed.spec.run.to_string()])?;
+    ensure!(ran.code == Some(0), "{ran:?}");
+    let came = frames::read(&mut inside)?;
+    ensure!(came.opcode == frames::CLOSE && came.payload.starts_with(&1008_u16.to_be_bytes()), "{came:?}");
+    ensure!(holds(&came.payload, "run-over"), "{came:?}");
+    ensure!(rest(&mut inside)?.is_empty());
+    let (_, closed) = echo.wire.closed("/session")?;
+    ensure!(closed["ended"] == "cut" && closed["reason"] == "run-over", "{closed}");
     Ok(())
 }
 

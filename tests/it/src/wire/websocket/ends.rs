@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use standin::{Rule, Then};
 
-use super::super::base::{GATEWAY, Wire};
+use super::super::base::{GATEWAY, Wire, holds};
 use super::upstream::{ANSWER, GREETING};
 use super::{Echo, asking, frames, raw};
 
@@ -29,12 +29,14 @@ fn with_its_run() -> Result<()> {
     let Wire { claimed, house, standin: _standin } = wire;
     let began = Instant::now();
     claimed.report()?;
-    ensure!(inside.rest()?.is_empty());
+    let last = inside.rest()?;
+    ensure!(last.starts_with(b"\x88") && holds(&last, "run-over"), "no Close says why: {last:?}");
     upstream.wait_ended(1, Duration::from_secs(2))?;
     ensure!(began.elapsed() < Duration::from_secs(2), "it took {:?}", began.elapsed());
     let opened = house.wait_line("the session", |line| line["kind"] == "request" && line["path"] == "/run")?;
     let closed = house.wait_line("its closing", |line| line["of"] == opened["seq"])?;
-    ensure!(closed["ended"] == "cut" && closed["bytes_down"] == GREETING.len() + 2, "{closed}");
+    ensure!(closed["ended"] == "cut" && closed["reason"] == "run-over", "{closed}");
+    ensure!(closed["bytes_down"] == GREETING.len() + 2 + last.len(), "{closed}");
     Ok(())
 }
 
