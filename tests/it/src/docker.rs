@@ -10,6 +10,7 @@ pub(crate) mod clients;
 pub(crate) mod network;
 pub(crate) mod attacks;
 pub(crate) mod shells;
+pub(crate) mod reload;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -210,7 +211,7 @@ impl House {
         for provider in ["anthropic", "openai", "openai-codex"] {
             let grant = format!("preset = \"{provider}\"\nsecret = \"{provider}\"\n");
             let there = format!("{grant}unsafe_dial = \"{address}\"\nupstream_ca = \"/secrets/standin.pem\"\n");
-            engine.edit(Path::new("box/house.toml"), &grant, &there)?;
+            engine.edit(Path::new("box/house/house.toml"), &grant, &there)?;
         }
         engine.must(engine.compose(&["up", "-d"]))?;
         let hello = || engine.must(engine.compose(&["logs", "--no-color", "hello"])).ok();

@@ -103,6 +103,7 @@ fn main() -> ExitCode {
         docker::network::CASES,
         docker::attacks::CASES,
         docker::shells::CASES,
+        docker::reload::CASES,
         pages::manifests::CASES,
     ];
     harness::case::run(&[modules.concat(), wire::MODULES.concat(), matrix::cases(), slow::cases()].concat())

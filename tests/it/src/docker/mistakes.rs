@@ -224,7 +224,7 @@ fn login() -> Result<()> {
     let pasted = pasted.expect_code(64)?;
     ensure!(pasted.text().contains("https://claude.ai/oauth/authorize?"), "no address: {}", pasted.text());
     ensure!(pasted.stderr.contains("without -T"), "no fix: {}", pasted.stderr);
-    let config = Path::new("box/house.toml");
+    let config = Path::new("box/house/house.toml");
     let file = "folder = \"/logins/codex\"\n";
     let at_the_standin =
         format!("unsafe_refresh_dial = \"{}\"\nrefresh_ca = \"/secrets/standin.pem\"\n", house.address);

@@ -129,10 +129,10 @@ pub(super) fn ranged() -> Result<()> {
     let house = House::of(Generation::New)?;
     let project = house.engine.project();
     let prefix = "172.30.252.";
-    let open = opened(house, "br-ranged", prefix)?.replace("./box/network/house.toml", "./box/network/ranged.toml");
+    let open = opened(house, "br-ranged", prefix)?.replace("./box/network:", "./box/ranged:");
     let config = std::fs::read_to_string(project.join("box/network/house.toml")).context("read the house")?;
     files::put(&project.join("compose.ranged.yaml"), open.as_bytes(), 0o644)?;
-    files::put(&project.join("box/network/ranged.toml"), config.replace("172.30.253.", prefix).as_bytes(), 0o644)?;
+    files::put_deep(&project.join("box/ranged/house.toml"), config.replace("172.30.253.", prefix).as_bytes(), 0o644)?;
     let at = |arguments: &[&str]| {
         house.engine.compose(&[&["-p", "ranged", "-f", "compose.ranged.yaml"], arguments].concat())
     };
