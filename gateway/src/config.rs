@@ -13,6 +13,7 @@ mod sending;
 pub mod presets;
 mod secrets;
 mod grants;
+mod effects;
 mod egress;
 mod exposures;
 

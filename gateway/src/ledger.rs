@@ -24,6 +24,7 @@ use self::writer::Writer;
 
 mod settings;
 mod entry;
+mod request;
 mod kind;
 mod shown;
 mod words;

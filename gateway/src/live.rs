@@ -81,8 +81,8 @@ impl Asked {
             headers: None,
         };
         match policy.find(&ask) {
-            Found::Grant(grant) => !upgrades || grant.websocket,
-            Found::NearMiss { .. } | Found::Nothing => false,
+            Found::Grant { grant, .. } => !upgrades || grant.websocket,
+            Found::Denied(_) | Found::NearMiss { .. } | Found::Nothing => false,
         }
     }
 }

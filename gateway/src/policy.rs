@@ -1,4 +1,5 @@
-//! The policy: ordered grants, first match wins, and none is a refusal. Pure; nothing here looks anything up.
+//! The policy: ordered grants, first match wins, and none is a refusal; a denial wins over all of them. Pure; nothing here looks
+//! anything up.
 
 pub mod host_pattern;
 pub mod path;
@@ -12,6 +13,7 @@ pub mod egress;
 pub mod mcp;
 pub mod query;
 mod grant;
+mod denial;
 mod hint;
 mod index;
 
@@ -38,7 +40,10 @@ pub use query::QueryKeys;
 #[derive(Debug, Default)]
 pub struct Policy {
     grants: Vec<Arc<Grant>>,
-    index: Index,
+    allowing: Index,
+    /// Those that are asked only where no other lets a request through.
+    observing: Index,
+    denying: Index,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -68,13 +73,27 @@ pub struct Ask<'a> {
 
 #[derive(Debug)]
 pub enum Found<'a> {
-    Grant(&'a Arc<Grant>),
+    Grant {
+        grant: &'a Arc<Grant>,
+        /// What would refuse it, were it not only observed: a denial, or that no other grant lets it through.
+        observed: Option<Observed<'a>>,
+    },
+    /// Whatever else is granted.
+    Denied(&'a Arc<Grant>),
     /// No grant matched; this one of the same box and host came closest.
     NearMiss {
         grant: &'a Arc<Grant>,
         missed: Missed,
     },
     Nothing,
+}
+
+/// What passes and is written down as what would be refused.
+#[derive(Clone, Copy, Debug)]
+pub enum Observed<'a> {
+    /// By this denial.
+    Denied(&'a Arc<Grant>),
+    NoGrant,
 }
 
 /// What a near miss missed, the farthest first. A scheme that is not granted counts as its port.
@@ -100,17 +119,33 @@ pub enum Fit {
 impl Policy {
     #[must_use]
     pub fn new(grants: Vec<Grant>) -> Self {
-        let index = Index::new(grants.iter().map(Grant::matching));
-        Self { grants: grants.into_iter().map(Arc::new).collect(), index }
+        let index = |is_in: fn(&Grant) -> bool| {
+            Index::new((0..).zip(&grants).filter(|(_, grant)| is_in(grant)).map(|(at, grant)| (at, grant.matching())))
+        };
+        let allowing = index(|grant| !grant.denies && !grant.observes);
+        let observing = index(|grant| !grant.denies && grant.observes);
+        let denying = index(|grant| grant.denies);
+        Self { grants: grants.into_iter().map(Arc::new).collect(), allowing, observing, denying }
     }
 
-    /// The first grant that matches, else what came closest.
+    /// The denial that holds, else the first grant that matches, else what came closest.
     #[must_use]
     pub fn find<'a>(&'a self, ask: &Ask<'_>) -> Found<'a> {
+        let mut observed = None;
+        for denial in self.of(&self.denying, ask.box_id, ask.target.host()) {
+            match denial.fit(ask) {
+                Fit::Whole if !denial.observes => return Found::Denied(denial),
+                Fit::Whole => observed = observed.or(Some(Observed::Denied(denial))),
+                Fit::Missed(_) | Fit::OtherHost | Fit::OtherBox => {}
+            }
+        }
         let mut nearest: Option<(Missed, &Arc<Grant>)> = None;
-        for grant in self.concerning(ask.box_id, ask.target.host()) {
+        for grant in self.granting(ask.box_id, ask.target.host()) {
             match grant.fit(ask) {
-                Fit::Whole => return Found::Grant(grant),
+                Fit::Whole if grant.observes => {
+                    return Found::Grant { grant, observed: observed.or(Some(Observed::NoGrant)) };
+                }
+                Fit::Whole => return Found::Grant { grant, observed },
                 Fit::Missed(missed) if nearest.is_none_or(|(before, _)| missed > before) => {
                     nearest = Some((missed, grant))
                 }
@@ -131,19 +166,29 @@ impl Policy {
     pub fn opens_port(&self, box_id: &BoxId, target: &Target, scheme: Scheme) -> bool {
         target.port() == scheme.default_port()
             || self
-                .concerning(box_id, target.host())
+                .granting(box_id, target.host())
                 .any(|grant| grant.is_for(box_id, target.host()) && grant.matching().opens(target.port(), scheme))
     }
 
-    /// Whether any grant of this box names this target, whatever is asked there.
+    /// Whether any grant of this box names this target, whatever is asked there, and no denial takes all of it away.
     #[must_use]
     pub fn reaches(&self, box_id: &BoxId, target: &Target) -> bool {
-        self.concerning(box_id, target.host()).any(|grant| grant.matching().opens(target.port(), Scheme::Https))
+        self.granting(box_id, target.host()).any(|grant| grant.matching().opens(target.port(), Scheme::Https))
+            && !self.of(&self.denying, box_id, target.host()).any(|denial| denial.denies_all_of(target.port()))
     }
 
-    /// The grants that name this host for this box, in their order.
+    /// The grants and denials that name this host for this box.
     pub fn concerning(&self, box_id: &BoxId, host: &Host) -> impl Iterator<Item = &Arc<Grant>> {
-        self.index.of(box_id, host).into_iter().filter_map(|at| self.grants.get(at as usize))
+        self.of(&self.denying, box_id, host).chain(self.granting(box_id, host))
+    }
+
+    /// The grants that name this host for this box, in their order; those that are only observed come last.
+    pub fn granting(&self, box_id: &BoxId, host: &Host) -> impl Iterator<Item = &Arc<Grant>> {
+        self.of(&self.allowing, box_id, host).chain(self.of(&self.observing, box_id, host))
+    }
+
+    fn of(&self, index: &Index, box_id: &BoxId, host: &Host) -> impl Iterator<Item = &Arc<Grant>> {
+        index.of(box_id, host).into_iter().filter_map(|at| self.grants.get(at as usize))
     }
 
     /// The grants in their order.

@@ -94,7 +94,7 @@ impl Candidate {
             Err(fact) => Verdict::Unknown(fact),
             Ok(Err(refusal)) => Verdict::Refuse(refusal.reason()),
             Ok(Ok((_, Decision::Local(_)))) => Verdict::Answer,
-            Ok(Ok((head, Decision::Grant(grant)))) => found::judge(recorded, &head, &grant),
+            Ok(Ok((head, Decision::Grant(grant, _)))) => found::judge(recorded, &head, &grant),
         }
     }
 
@@ -211,7 +211,7 @@ fn handshake() -> HeaderMap {
 
 fn is_same(one: &Result<Decision, Refusal>, other: &Result<Decision, Refusal>) -> bool {
     match (one, other) {
-        (Ok(Decision::Grant(one)), Ok(Decision::Grant(other))) => Arc::ptr_eq(one, other),
+        (Ok(Decision::Grant(one, _)), Ok(Decision::Grant(other, _))) => Arc::ptr_eq(one, other),
         (Ok(Decision::Local(one)), Ok(Decision::Local(other))) => one == other,
         (Err(one), Err(other)) => one.reason() == other.reason(),
         (Ok(_), _) | (Err(_), _) => false,

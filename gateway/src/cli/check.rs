@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::config::{self, Config};
+use crate::policy::Grant;
 use crate::vault::Vault;
 
 use super::Exit;
@@ -39,9 +40,21 @@ fn summary(config: &Config) -> String {
     let boxes = counted(config.boxes.len(), "box", "boxes");
     let secrets = counted(config.secrets.len(), "secret", "secrets");
     // A preset may be several grants of one name, and was written as one.
-    let names: BTreeSet<&str> = config.policy.grants().iter().map(|grant| grant.name.as_str()).collect();
-    let grants = counted(names.len(), "grant", "grants");
-    format!("{boxes}, {secrets}, {grants}")
+    let named = |is_in: fn(&Grant) -> bool| {
+        let grants = config.policy.grants().iter().filter(|grant| is_in(grant));
+        grants.map(|grant| grant.name.as_str()).collect::<BTreeSet<&str>>().len()
+    };
+    let grants = counted(named(|grant| !grant.denies), "grant", "grants");
+    let mut said = format!("{boxes}, {secrets}, {grants}");
+    match named(|grant| grant.denies) {
+        0 => {}
+        denials => said.push_str(&format!(", {}", counted(denials, "denial", "denials"))),
+    }
+    match named(|grant| grant.observes) {
+        0 => {}
+        observed => said.push_str(&format!(", {observed} of them only observed")),
+    }
+    said
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::config::{self, Config};
-use crate::flow::judge::{self, Decision};
+use crate::flow::judge::{self, Decision, Observed};
 use crate::host::{Target, TargetFault};
 use crate::policy::query::Stray;
 use crate::policy::{Ask, Fit, Grant, Missed, NormalPath, Policy, Scheme};
@@ -103,8 +103,14 @@ impl Asked {
             .and_then(|()| judge::foresee(policy, box_id, target, *scheme, head));
         let mut out = Told(String::new());
         let exit = match ruling {
-            Ok(Decision::Grant(grant)) => {
+            Ok(Decision::Grant(grant, observed)) => {
                 out.line(format_args!("allowed: {self}, by grant {:?}", grant.name.as_str()));
+                if let Some(Observed { reason, grant }) = observed {
+                    out.line(format_args!(
+                        "  it is written down as what would be refused: {reason}, {:?}",
+                        grant.as_str()
+                    ));
+                }
                 out.granted(&grant, outage);
                 Exit::Done
             }
@@ -138,6 +144,10 @@ impl Asked {
 
     /// What an operator would write to let it through, where a grant can.
     fn remedy(&self, policy: &Policy, refusal: &Refusal, out: &mut Told) {
+        if refusal.reason() == Reason::Denied {
+            let denial = refusal.grant().unwrap_or_default();
+            out.line(format_args!("to allow it: take it out of what {denial:?} denies, and grant it"));
+        }
         if refusal.reason() == Reason::BodyTooLarge {
             out.line(format_args!("to allow it by grant {:?}, give that:", refusal.grant().unwrap_or_default()));
             let length = self.head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
@@ -150,7 +160,7 @@ impl Asked {
         let ask = self.ask(&path);
         let near = |(grant, fit)| if let Fit::Missed(missed) = fit { Some((grant, missed)) } else { None };
         // A part of a preset takes no other keys: whoever wants more writes a grant beside it.
-        let widened = policy.fits(&ask).filter(|(grant, _)| grant.is_of_its_own()).filter_map(near);
+        let widened = policy.fits(&ask).filter(|(grant, _)| grant.is_of_its_own() && !grant.denies).filter_map(near);
         if let Some((grant, missed)) = widened.max_by_key(|(_, missed)| *missed) {
             out.line(format_args!("to allow it by grant {:?}, give that:", grant.name.as_str()));
             match missed {
@@ -274,11 +284,19 @@ impl fmt::Display for Why<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let matching = self.grant.matching();
         match self.fit {
-            Fit::Whole => f.write_str("matches"),
+            Fit::Whole => f.write_str(match (self.grant.denies, self.grant.observes) {
+                (false, false) => "matches",
+                (false, true) => "matches where no other does, and is only observed",
+                (true, false) => "denies it, whatever is granted",
+                (true, true) => "denies it, and is only observed",
+            }),
             Fit::OtherBox => f.write_str("is for other boxes"),
             Fit::OtherHost => {
                 let hosts: Vec<String> = matching.hosts.iter().map(ToString::to_string).collect();
                 write!(f, "is for other hosts: {}", hosts.join(", "))
+            }
+            Fit::Missed(missed) if self.grant.denies => {
+                write!(f, "denies something else here: another {}", missed.as_str())
             }
             Fit::Missed(Missed::Port) => match &matching.ports {
                 Some(ports) => {

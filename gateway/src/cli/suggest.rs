@@ -180,6 +180,7 @@ fn never(reason: Reason, grant: Option<&str>) -> Option<String> {
                 "upgrade-refused: where it asks for a WebSocket, `websocket = true` in grant {grant:?} allows it"
             ));
         }
+        Reason::Denied => return Some(format!("denied: grant {grant:?} denies it, whatever else is granted")),
         Reason::BodyTooLarge => {
             return Some(format!("body-too-large: a person may raise `max_body` in grant {grant:?}"));
         }

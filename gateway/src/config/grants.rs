@@ -14,6 +14,7 @@ use crate::tls::UpstreamCa;
 use crate::vault::SecretName;
 
 use super::convert::{Known, plain_name, unique};
+use super::effects;
 use super::egress;
 use super::faults::Faults;
 use super::presets::{self, Preset};
@@ -46,9 +47,12 @@ fn convert_one(
     known: &Known,
     faults: &mut Faults,
 ) -> Grant {
+    let (denies, observes) = effects::check(&raw, faults);
     let RawGrant {
         name: part,
         preset: _,
+        deny: _,
+        observe: _,
         secret,
         sending,
         matches,
@@ -74,7 +78,9 @@ fn convert_one(
     let hosts = convert_hosts(matches.hosts.clone(), faults);
     let (keep, secret_hosts) = (&unsafe_keep_credentials, &unsafe_secret_hosts);
     Rules { preset, secret: &secret, plain: &matches.plain, keep, secret_hosts }.check(&hosts, faults);
-    let mut grant = Grant::new(name.clone(), matching(matches, &hosts, websocket_paths, known, faults));
+    let matching = matching(matches, &hosts, websocket_paths, denies, known, faults);
+    let mut grant = Grant::new(name.clone(), matching);
+    (grant.denies, grant.observes) = (denies, observes);
     grant.part = part.map(|part| Arc::from(part.value));
     grant.websocket = convert_websocket(websocket.as_ref(), &grant, faults);
     grant.serves = secret.as_ref().and_then(|secret| secret.value.serves.clone());
@@ -91,6 +97,7 @@ fn matching(
     raw: RawMatch,
     patterns: &[At<HostPattern>],
     sockets: Texts,
+    denies: bool,
     known: &Known,
     faults: &mut Faults,
 ) -> Matching {
@@ -101,8 +108,8 @@ fn matching(
         hosts: patterns.iter().map(|pattern| pattern.value.clone()).collect(),
         ports: ports.map(|ports| convert_ports(ports.value, faults)),
         methods: methods.and_then(|methods| convert_methods(methods.value, faults)),
-        paths: paths.map(|paths| convert_paths(paths.value, faults)),
-        query: query.map(|keys| convert_query(keys.value, faults)),
+        paths: paths.map(|paths| convert_paths(paths.value, denies, faults)),
+        query: query.map(|keys| convert_query(keys.value, denies, faults)),
         headers: headers.map(|names| convert_headers(names.value, faults)).unwrap_or_default(),
         sockets: sockets.map(|paths| convert_sockets(paths.value, faults)).unwrap_or_default(),
         plain: plain.is_some_and(|plain| plain.value),
@@ -274,14 +281,17 @@ fn convert_methods(methods: Vec<At<String>>, faults: &mut Faults) -> Option<Vec<
     Some(methods.into_iter().filter_map(one).collect())
 }
 
-fn convert_paths(paths: Vec<At<String>>, faults: &mut Faults) -> Vec<PathPattern> {
-    paths.into_iter().filter_map(|path| faults.take(&path.span, PathPattern::parse(&path.value))).collect()
+fn convert_paths(paths: Vec<At<String>>, denies: bool, faults: &mut Faults) -> Vec<PathPattern> {
+    let parse = if denies { PathPattern::of_denial } else { PathPattern::parse };
+    paths.into_iter().filter_map(|path| faults.take(&path.span, parse(&path.value))).collect()
 }
 
-fn convert_query(keys: Vec<At<String>>, faults: &mut Faults) -> QueryKeys {
+fn convert_query(keys: Vec<At<String>>, denies: bool, faults: &mut Faults) -> QueryKeys {
     let mut query = QueryKeys::default();
     for At { value, span } in keys {
-        let _added = faults.take(&span, query.add(&value));
+        // A denial holds in any case.
+        let key = if denies { value.to_ascii_lowercase() } else { value };
+        let _added = faults.take(&span, query.add(&key));
     }
     query
 }

@@ -89,6 +89,12 @@ impl Preset {
     /// What may not stand beside it.
     fn check(&self, grant: &RawGrant, faults: &mut Faults) {
         let name = self.name;
+        if let Some(deny) = grant.deny.as_ref().filter(|deny| deny.value) {
+            faults.add(
+                deny.span.clone(),
+                format!("`deny` beside the preset {name}, which lets through: write out what is denied"),
+            );
+        }
         if let Some(secret) = grant.secret.as_ref().filter(|_| !self.takes_secret()) {
             faults.add(
                 secret.span.clone(),

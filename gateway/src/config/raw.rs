@@ -99,6 +99,8 @@ pub(super) struct RawLogin {
 pub(super) struct RawGrant {
     pub(super) name: Text,
     pub(super) preset: Text,
+    pub(super) deny: Option<At<bool>>,
+    pub(super) observe: Option<At<bool>>,
     pub(super) secret: Text,
     pub(super) sending: RawSending,
     pub(super) matches: RawMatch,
@@ -282,6 +284,8 @@ fn read_grant(mut section: Section<'_>, faults: &mut Faults) -> RawGrant {
             headers: section.texts("headers", faults),
             plain: section.flag("plain", faults),
         },
+        deny: section.flag("deny", faults),
+        observe: section.flag("observe", faults),
         secret: section.text("secret", faults),
         sending: read_sending(&mut section, faults),
         websocket: section.flag("websocket", faults),

@@ -21,7 +21,7 @@ use crate::policy::{Ask, Grant, GrantName, LocalRoute, NormalPath, Policy, Schem
 use crate::refusal::{Reason, Refusal, Told};
 use crate::vault::SecretName;
 
-pub use granted::port;
+pub use granted::{Observed, port};
 
 use sentinels::Whose;
 
@@ -215,9 +215,12 @@ pub fn run_over() -> Told {
 
 fn ruling(policy: &Policy, caller: &Caller, target: &Target, scheme: Scheme, head: Parts) -> Verdict<Ruling> {
     match decide(policy, caller, target, scheme, &head) {
-        Ok((Decision::Grant(grant), Whose(whose))) => {
+        Ok((Decision::Grant(grant, observed), Whose(whose))) => {
             let entry = words(Kind::Request, caller, target, scheme, &head).stand_in(whose);
-            let entry = entry.ruling(Word::Allow).grant(grant.name.as_str());
+            let mut entry = entry.ruling(Word::Allow).grant(grant.name.as_str());
+            if let Some(Observed { reason, grant }) = observed {
+                entry = entry.observed(reason, grant.as_str());
+            }
             let permit = Permit { caller: caller.clone(), target: target.clone(), scheme, grant, head };
             Verdict::allow(Ruling::Relay(permit), entry)
         }
@@ -236,7 +239,7 @@ fn ruling(policy: &Policy, caller: &Caller, target: &Target, scheme: Scheme, hea
 /// What the policy says to a head: the grant that lets it through, or the route by which the house answers it.
 #[derive(Debug)]
 pub enum Decision {
-    Grant(Arc<Grant>),
+    Grant(Arc<Grant>, Option<Observed>),
     Local(LocalRoute),
 }
 
@@ -249,7 +252,7 @@ fn decide(
 ) -> Result<(Decision, Whose), Refusal> {
     let decision = foresee(policy, caller.box_id(), target, scheme, head)?;
     let whose = match &decision {
-        Decision::Grant(grant) => sentinels::check(caller, grant, head)?,
+        Decision::Grant(grant, _) => sentinels::check(caller, grant, head)?,
         Decision::Local(_) => Whose::NONE,
     };
     Ok((decision, whose))
@@ -292,10 +295,10 @@ pub fn foresee(
     let upgrades = head.headers.contains_key(UPGRADE);
     let (query, headers) = (head.uri.query(), Some(&head.headers));
     let ask = Ask { box_id, target, scheme, method: &head.method, path: &path, query, headers, upgrades };
-    let grant = granted::grant(policy, &ask)?;
+    let (grant, observed) = granted::grant(policy, &ask)?;
     upgrade::check(grant, head)?;
     granted::size(grant, head)?;
-    Ok(Decision::Grant(Arc::clone(grant)))
+    Ok(Decision::Grant(Arc::clone(grant), observed))
 }
 
 fn entry(kind: Kind, caller: &Caller) -> Entry {

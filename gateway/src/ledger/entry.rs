@@ -12,6 +12,7 @@ use crate::refusal::{Reason, Refusal};
 
 use super::kind::{Kind, Ruling};
 use super::past::Weight;
+use super::request::Request;
 use super::shown;
 use super::words::{Body, Words};
 
@@ -26,25 +27,14 @@ pub struct Entry {
     request: Request,
     grant: Option<String>,
     ruling: Option<Ruling>,
+    /// What it would have been refused for, and by which grant.
+    observed: Option<(Reason, String)>,
     reason: Option<Reason>,
     alarm: Option<&'static str>,
     inside: Option<String>,
     injected: Vec<HeaderName>,
     facts: Vec<(&'static str, String)>,
     repeats: Option<Repeats>,
-}
-
-/// The words of a request's head.
-#[derive(Clone, PartialEq, Debug, Default)]
-struct Request {
-    scheme: Option<&'static str>,
-    method: Option<String>,
-    path: Option<String>,
-    query: Option<String>,
-    headers: Option<String>,
-    body_length: Option<u64>,
-    is_chunked: bool,
-    stand_in: Option<Cow<'static, str>>,
 }
 
 /// The box and run of a line, as far as known.
@@ -75,6 +65,7 @@ impl Entry {
             request: Request::default(),
             grant: None,
             ruling: None,
+            observed: None,
             reason: None,
             alarm: None,
             inside: None,
@@ -159,6 +150,13 @@ impl Entry {
     #[must_use]
     pub const fn ruling(mut self, ruling: Ruling) -> Self {
         self.ruling = Some(ruling);
+        self
+    }
+
+    /// It passes, and would be refused for this by this grant, were that not only observed.
+    #[must_use]
+    pub fn observed(mut self, reason: Reason, grant: &str) -> Self {
+        self.observed = Some((reason, grant.to_owned()));
         self
     }
 
@@ -313,6 +311,7 @@ impl Entry {
             request,
             grant,
             ruling,
+            observed,
             reason,
             alarm,
             inside,
@@ -331,6 +330,12 @@ impl Entry {
         words.text_if("target", target.as_ref().map(ToString::to_string).as_deref());
         request.write(&mut words);
         words.text_if("verdict", ruling.map(Ruling::word));
+        if let Some((reason, grant)) = observed {
+            words.within("observed", |inner| {
+                inner.text("reason", reason.code());
+                inner.text("grant", grant);
+            });
+        }
         words.text_if("reason", reason.map(Reason::code));
         words.text_if("alarm", *alarm);
         words.text_if("grant", grant.as_deref());
@@ -343,20 +348,6 @@ impl Entry {
         }
         write_facts(facts, &mut words);
         words
-    }
-}
-
-impl Request {
-    fn write(&self, words: &mut Words) {
-        let Self { scheme, method, path, query, headers, body_length, is_chunked, stand_in } = self;
-        words.text_if("scheme", *scheme);
-        words.text_if("method", method.as_deref());
-        words.text_if("path", path.as_deref());
-        words.raw_if("query", query.as_deref());
-        words.raw_if("headers", headers.as_deref());
-        words.number_if("body_length", *body_length);
-        words.text_if("body", is_chunked.then_some("chunked"));
-        words.text_if("stand_in", stand_in.as_deref());
     }
 }
 

@@ -103,6 +103,7 @@ fn beginning(value: &Value) -> String {
     words.extend(text(value, "alarm").map(str::to_owned));
     words.extend(text(value, "reason").map(str::to_owned));
     words.extend(text(value, "grant").map(|grant| format!("by grant {grant}")));
+    words.extend(text(&value["observed"], "reason").map(|reason| format!("(would be refused: {reason})")));
     words.extend(value["count"].as_u64().map(|count| format!("{count} times more")));
     words.extend(text(value, "inside").map(|inside| format!("({inside})")));
     words.extend(facts(&value["facts"]));

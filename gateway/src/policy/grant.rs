@@ -38,6 +38,10 @@ pub struct Grant {
     pub mcp: Option<Mcp>,
     /// The most bytes that a body may have as it is sent; `None`: any number. Of a WebSocket nothing is counted.
     pub max_body: Option<u64>,
+    /// Refuses what it matches, whatever else is granted; it lets nothing through.
+    pub denies: bool,
+    /// Changes nothing of what becomes of a request but its line: what only this lets through passes, what only this denies too.
+    pub observes: bool,
     matching: Matching,
 }
 
@@ -94,6 +98,8 @@ impl Grant {
             egress: Egress { tools: Vec::new(), fetch: Vec::new() },
             mcp: None,
             max_body: None,
+            denies: false,
+            observes: false,
             matching,
         }
     }
@@ -158,6 +164,9 @@ impl Grant {
         if !self.matching.boxes.include(box_id) {
             return Fit::OtherBox;
         }
+        if self.denies {
+            return self.denial(ask).map_or(Fit::Whole, Fit::Missed);
+        }
         // A secret never travels in plain, whatever the configuration says.
         if !self.matching.opens(target.port(), scheme) || (scheme == Scheme::Http && self.secret.is_some()) {
             return Fit::Missed(Missed::Port);
@@ -203,7 +212,7 @@ impl Matching {
             && self.ports.as_ref().map_or_else(|| port == scheme.default_port(), |ports| ports.contains(&port))
     }
 
-    fn takes(&self, method: &Method) -> bool {
+    pub(super) fn takes(&self, method: &Method) -> bool {
         // Methods are case-sensitive on the wire, and what arrives in lower case is some other method to the upstream;
         // it is granted with its upper-case name, so that a refusal never hangs on spelling.
         let never = method.as_str().eq_ignore_ascii_case("TRACE") || method.as_str().eq_ignore_ascii_case("CONNECT");

@@ -9,20 +9,7 @@ impl Grant {
     pub fn near_miss(&self, missed: Missed, ask: &Ask<'_>) -> String {
         let matching = self.matching();
         let (wrong, has) = match missed {
-            Missed::Port if ask.scheme == Scheme::Http && self.secret.is_some() => {
-                ("wrong scheme".to_owned(), "holds a secret, which never travels in plain".to_owned())
-            }
-            Missed::Port if ask.scheme == Scheme::Http && !matching.plain => {
-                ("wrong scheme".to_owned(), "allows https alone".to_owned())
-            }
-            Missed::Port => {
-                let ports = matching.ports.as_ref();
-                let some = ports.map(|ports| list(ports.iter().map(ToString::to_string)));
-                (
-                    "wrong port".to_owned(),
-                    format!("allows {}", some.unwrap_or_else(|| ask.scheme.default_port().to_string())),
-                )
-            }
+            Missed::Port => return self.near_port(ask.scheme),
             Missed::Path => {
                 let paths = matching.paths.iter().flatten().map(PathPattern::as_str);
                 ("wrong path".to_owned(), format!("allows {}", list(paths)))
@@ -39,6 +26,20 @@ impl Grant {
                 let names = matching.headers.iter().map(http::HeaderName::as_str);
                 ("missing header".to_owned(), format!("wants {}", list(names)))
             }
+        };
+        format!("right host, {wrong}: grant {:?} {has}", self.name.as_str())
+    }
+
+    /// The same of a port or a scheme.
+    #[must_use]
+    pub fn near_port(&self, scheme: Scheme) -> String {
+        let (wrong, has) = match (scheme, &self.matching().ports) {
+            (Scheme::Http, _) if self.secret.is_some() => {
+                ("wrong scheme", "holds a secret, which never travels in plain".to_owned())
+            }
+            (Scheme::Http, _) if !self.matching().plain => ("wrong scheme", "allows https alone".to_owned()),
+            (_, None) => ("wrong port", format!("allows {}", scheme.default_port())),
+            (_, Some(ports)) => ("wrong port", format!("allows {}", list(ports.iter().map(ToString::to_string)))),
         };
         format!("right host, {wrong}: grant {:?} {has}", self.name.as_str())
     }

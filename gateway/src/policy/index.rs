@@ -26,9 +26,9 @@ struct Places {
 }
 
 impl Index {
-    pub(super) fn new<'a>(grants: impl Iterator<Item = &'a Matching>) -> Self {
+    pub(super) fn new<'a>(grants: impl Iterator<Item = (u32, &'a Matching)>) -> Self {
         let mut index = Self::default();
-        for (at, Matching { boxes, hosts, .. }) in (0..).zip(grants) {
+        for (at, Matching { boxes, hosts, .. }) in grants {
             for pattern in hosts {
                 let places = match pattern {
                     HostPattern::Exact(host) => index.exact.entry(host.clone()).or_default(),

@@ -112,7 +112,7 @@ impl PathPrefix {
         &self.0
     }
 
-    fn covers(&self, path: &str) -> bool {
+    pub(super) fn covers(&self, path: &str) -> bool {
         path.strip_prefix(self.0.as_str())
             .is_some_and(|rest| rest.is_empty() || self.0.ends_with('/') || rest.starts_with('/'))
     }

@@ -53,6 +53,14 @@ impl PathPattern {
         Shape::parse(text).map(Self::Shape)
     }
 
+    /// One of a denial, which is asked by [`Self::may_cover`]: in any case.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_denial(text: &str) -> Result<Self, PathFault> {
+        Self::parse(&text.to_ascii_lowercase().replace("%2f", "%2F"))
+    }
+
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -73,6 +81,20 @@ impl PathPattern {
                     || (shape.slashes_are_letters && shape.fits_letters(path.raw()))
             }
         }
+    }
+}
+
+impl PathPattern {
+    /// Whether some reading of the path, in any case, could be meant: for a pattern of a denial, which is in lower case.
+    #[must_use]
+    pub fn may_cover(&self, path: &NormalPath) -> bool {
+        let covers = |reading: &str| match self {
+            Self::Below(prefix) => prefix.covers(reading),
+            Self::Only(only) => reading == only.path.as_str(),
+            Self::Shape(shape) => shape.fits(reading) || shape.fits_letters(reading),
+        };
+        let covers_either = |reading: &str| covers(reading) || covers(reading.trim_end_matches('/'));
+        path.could_be(covers_either) || covers_either(&path.raw().to_ascii_lowercase())
     }
 }
 

@@ -58,6 +58,34 @@ impl QueryKeys {
     }
 }
 
+impl QueryKeys {
+    /// Whether a query could have one of them, to some server: for a denial, whose keys are in lower case.
+    #[must_use]
+    pub fn may_be_in(&self, query: Option<&str>) -> bool {
+        parameters(query).any(|parameter| {
+            parameter.contains(';') || self.may_be(parameter.split('=').next().unwrap_or_default().to_ascii_lowercase())
+        })
+    }
+
+    /// A key, or the name of the list that it is an item of (`key[]`), in all that its escapes could mean.
+    fn may_be(&self, mut key: String) -> bool {
+        for _ in 0..DEEPEST {
+            let name = key.trim();
+            let list = name.split('[').next().unwrap_or_default();
+            if self.0.iter().any(|(_, glob)| glob.matches(name) || glob.matches(list)) {
+                return true;
+            }
+            // What is malformed could be anything.
+            let Some(next) = decoded(&key).map(|next| next.to_ascii_lowercase()) else { return true };
+            if next == key {
+                return false;
+            }
+            key = next;
+        }
+        true
+    }
+}
+
 /// What stands between `&`, nothing left out.
 fn parameters(query: Option<&str>) -> impl Iterator<Item = &str> {
     query.unwrap_or_default().split('&').filter(|parameter| !parameter.is_empty())
@@ -78,6 +106,9 @@ fn decoded(key: &str) -> Option<Cow<'_, str>> {
     }
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
+
+/// So many times over a key is taken apart.
+const DEEPEST: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -134,6 +165,30 @@ mod tests {
         assert_eq!(keys(&[]).stray(Some("")), None);
         assert!(keys(&[]).stray(Some("a")).is_some());
         assert_eq!(keys(&["*"]).stray(Some("a&b=1")), None);
+    }
+
+    #[test]
+    fn a_denied_key_is_found_in_every_spelling() {
+        let denied = keys(&["delete", "force*"]);
+        for query in [
+            "delete",
+            "a=1&Delete=1",
+            "d%65lete",
+            "d%2565lete=1",
+            "delete[]=1",
+            "delete%5Bx%5D=1",
+            "+delete=1",
+            "a=1;b",
+            "forced=1",
+            "a%=1",
+            "%20DELETE",
+        ] {
+            assert!(denied.may_be_in(Some(query)), "{query}");
+        }
+        for query in ["", "a=delete", "undelete=1", "deleted=1", "a=100%25"] {
+            assert!(!denied.may_be_in(Some(query)), "{query}");
+        }
+        assert!(!denied.may_be_in(None));
     }
 
     #[test]

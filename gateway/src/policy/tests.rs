@@ -1,12 +1,14 @@
 //! The policy as a table of sentences.
 
+mod effects;
+
 use std::collections::BTreeSet;
 
 use box_spec::BoxId;
 use http::{HeaderMap, HeaderValue, Method};
 
 use super::{
-    Ask, Boxes, Fit, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, PathPattern, Policy,
+    Ask, Boxes, Fit, Found, Grant, GrantName, HostPattern, Matching, Missed, NormalPath, Observed, PathPattern, Policy,
     QueryKeys, Scheme,
 };
 use crate::host::Target;
@@ -32,7 +34,10 @@ fn prefixes(paths: &[&str]) -> Option<Vec<PathPattern>> {
 /// Answers `METHOD scheme://host:port/path`, or with ` upgrade` behind it, for a box: the grant's name, `grant?missed`, or `no`.
 fn answer(policy: &Policy, box_id: &str, said: &str) -> String {
     asked(box_id, said, |ask| match policy.find(ask) {
-        Found::Grant(grant) => grant.name.to_string(),
+        Found::Grant { grant, observed: None } => grant.name.to_string(),
+        Found::Grant { grant, observed: Some(Observed::NoGrant) } => format!("{}~", grant.name),
+        Found::Grant { grant, observed: Some(Observed::Denied(denial)) } => format!("{}~{}", grant.name, denial.name),
+        Found::Denied(denial) => format!("!{}", denial.name),
         Found::NearMiss { grant, missed } => format!("{}?{}", grant.name, missed.as_str()),
         Found::Nothing => "no".to_owned(),
     })
@@ -268,7 +273,9 @@ fn what_is_looked_up_is_what_each_grant_says_by_itself() {
             let methods = [None, Some(vec![Method::POST])][next(2)].clone();
             let ports = [None, Some([444].into())][next(2)].clone();
             let paths = prefixes(["/v1", "/"].get(next(2)..).unwrap_or_default());
-            grant(&format!("g{at}"), Matching { boxes, methods, ports, paths, ..any(&hosts) })
+            let mut grant = grant(&format!("g{at}"), Matching { boxes, methods, ports, paths, ..any(&hosts) });
+            (grant.denies, grant.observes) = (next(6) == 0, next(4) == 0);
+            grant
         });
         let policy = Policy::new(grants.collect::<Vec<_>>());
         for host in ["a.test", "b.a.test", "c.b.a.test", "aa.test", "test", "x.org", "y.x.org", "10.0.0.1", "[::1]"] {
@@ -289,14 +296,27 @@ fn what_is_looked_up_is_what_each_grant_says_by_itself() {
 /// The answer as the grants give it, asked one after the other.
 fn linear(policy: &Policy, box_id: &str, said: &str) -> String {
     asked(box_id, said, |ask| {
+        let fits: Vec<_> = policy.fits(ask).collect();
+        let whole = |denies: bool, observes: bool| {
+            let is = |grant: &Grant| grant.denies == denies && grant.observes == observes;
+            fits.iter().find(|(grant, fit)| *fit == Fit::Whole && is(grant)).map(|(grant, _)| &grant.name)
+        };
+        let tried = whole(true, true);
+        match (whole(true, false), whole(false, false), whole(false, true)) {
+            (Some(denial), ..) => return format!("!{denial}"),
+            (_, Some(grant), _) => return tried.map_or_else(|| grant.to_string(), |tried| format!("{grant}~{tried}")),
+            (_, _, Some(grant)) => return format!("{grant}~{}", tried.map_or("", |tried| tried.as_str())),
+            (None, None, None) => {}
+        }
         let mut nearest = None;
-        for (grant, fit) in policy.fits(ask) {
+        let granting =
+            |observes: bool| fits.iter().filter(move |(grant, _)| !grant.denies && grant.observes == observes);
+        for (grant, fit) in granting(false).chain(granting(true)) {
             match fit {
-                Fit::Whole => return grant.name.to_string(),
-                Fit::Missed(missed) if nearest.as_ref().is_none_or(|(before, _)| missed > *before) => {
-                    nearest = Some((missed, format!("{}?{}", grant.name, missed.as_str())));
+                Fit::Missed(missed) if nearest.as_ref().is_none_or(|(before, _)| missed > before) => {
+                    nearest = Some((*missed, format!("{}?{}", grant.name, missed.as_str())));
                 }
-                Fit::Missed(_) | Fit::OtherHost | Fit::OtherBox => {}
+                Fit::Whole | Fit::Missed(_) | Fit::OtherHost | Fit::OtherBox => {}
             }
         }
         nearest.map_or_else(|| "no".to_owned(), |(_, told)| told)

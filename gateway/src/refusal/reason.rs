@@ -20,6 +20,7 @@ pub enum Reason {
     PortRefused,
     AddressRefused,
     NoGrant,
+    Denied,
     MethodNever,
     UpgradeRefused,
     SentinelAstray,
@@ -44,7 +45,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::NoRunToken,
         Self::BadAuthority,
         Self::BadRequest,
@@ -58,6 +59,7 @@ impl Reason {
         Self::PortRefused,
         Self::AddressRefused,
         Self::NoGrant,
+        Self::Denied,
         Self::MethodNever,
         Self::UpgradeRefused,
         Self::SentinelAstray,
@@ -97,6 +99,7 @@ impl Reason {
             Self::PortRefused => "port-refused",
             Self::AddressRefused => "address-refused",
             Self::NoGrant => "no-grant",
+            Self::Denied => "denied",
             Self::MethodNever => "method-never",
             Self::UpgradeRefused => "upgrade-refused",
             Self::SentinelAstray => "sentinel-astray",
@@ -140,6 +143,7 @@ impl Reason {
             Self::PortRefused
             | Self::AddressRefused
             | Self::NoGrant
+            | Self::Denied
             | Self::SentinelAstray
             | Self::DurableCredential
             | Self::ProviderEgress
@@ -171,6 +175,7 @@ impl Reason {
             | Self::PortRefused
             | Self::AddressRefused
             | Self::NoGrant
+            | Self::Denied
             | Self::MethodNever
             | Self::UpgradeRefused
             | Self::SentinelAstray
@@ -229,6 +234,7 @@ impl Reason {
             | Self::PortRefused
             | Self::AddressRefused
             | Self::NoGrant
+            | Self::Denied
             | Self::MethodNever
             | Self::SentinelAstray
             | Self::DurableCredential
@@ -268,6 +274,7 @@ impl Reason {
             Self::PortRefused | Self::NoGrant => {
                 "this is policy, not an outage: an operator can add a [[grant]] to the house's configuration"
             }
+            Self::Denied => "this is policy, not an outage: an operator has denied it in the house's configuration",
             Self::AddressRefused => "private, loopback and metadata addresses need a grant that names them",
             Self::MethodNever => "TRACE is never forwarded",
             Self::UpgradeRefused => "send it as a plain request: this upgrade is not let through here",

@@ -44,9 +44,9 @@ fn judge(c: &mut Criterion) {
             headers: None,
             upgrades: false,
         };
-        assert!(matches!(policy.find(&ask), Found::Grant(_)), "the last but one decides");
+        assert!(matches!(policy.find(&ask), Found::Grant { .. }), "the last but one decides");
         c.bench_function(&format!("judge: {count} grants"), |b| {
-            b.iter(|| matches!(policy.find(black_box(&ask)), Found::Grant(_)))
+            b.iter(|| matches!(policy.find(black_box(&ask)), Found::Grant { .. }))
         });
     }
 }

@@ -27,13 +27,13 @@ pub(crate) fn holds(data: &[u8]) {
     let (policy, box_id, target) = &*POLICY;
     let decided = foresee(policy, box_id, target, Scheme::Https, &head);
     let code = |decided: &Result<Decision, gateway::refusal::Refusal>| match decided {
-        Ok(Decision::Grant(grant)) => grant.name.as_str().to_owned(),
+        Ok(Decision::Grant(grant, _)) => grant.name.as_str().to_owned(),
         Ok(Decision::Local(route)) => route.code().to_owned(),
         Err(refusal) => refusal.reason().code().to_owned(),
     };
     let turned = foresee(policy, box_id, target, Scheme::Https, &turned(&head));
     assert_eq!(code(&decided), code(&turned), "the order of the fields says nothing");
-    let Ok(Decision::Grant(grant)) = decided else { return };
+    let Ok(Decision::Grant(grant, _)) = decided else { return };
     assert_eq!(grant.name.as_str(), "things");
     // A refusal never hangs on the spelling of a method.
     assert!(

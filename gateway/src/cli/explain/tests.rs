@@ -42,11 +42,33 @@ ports = [8443]
 unsafe_dial = "127.0.0.1:1"
 "#;
 
+const KEYS: &str = r#"
+[[grant]]
+name = "keys"
+hosts = ["keys.example"]
+query = ["page"]
+headers = "x-own"
+max_body = 10
+[[grant]]
+name = "no-admin"
+deny = true
+hosts = ["*.example"]
+paths = "/admin"
+[[grant]]
+name = "watch"
+observe = true
+hosts = "else.example"
+"#;
+
 /// Exit and text, with the folder taken out.
 fn explained(line: &[&str]) -> (Exit, String) {
+    explained_of(HOUSE, line)
+}
+
+fn explained_of(house: &str, line: &[&str]) -> (Exit, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("house.toml");
-    std::fs::write(&file, HOUSE).expect("written");
+    std::fs::write(&file, house).expect("written");
     let before = ["explain", "--config", file.to_str().expect("a path in UTF-8"), "--box"];
     let line = Line::try_parse_from(before.iter().chain(line)).expect("arguments that can be read");
     match run(line.arguments) {
@@ -99,6 +121,64 @@ fn a_near_miss_is_told_with_the_key_that_would_allow_it() {
         let (exit, text) = explained(&line);
         assert_eq!(exit, Exit::Refused, "{text}");
         assert!(text.contains(why) && text.contains(key), "{line:?}: {text}");
+    }
+}
+
+#[test]
+fn each_key_is_told_with_what_would_allow_it() {
+    let house = format!("{HOUSE}{KEYS}");
+    for (line, exit, told) in [
+        (
+            &["one", "GET", "https://keys.example/a?all=1&page=2&%61=3"][..],
+            Exit::Refused,
+            &["right host, wrong query key \"all\": grant \"keys\" allows page", "query = [\"page\", \"all\", \"a\"]"]
+                [..],
+        ),
+        (
+            &["one", "GET", "https://keys.example/a?page=2;all=1"],
+            Exit::Refused,
+            &["a `;` in the query", "nothing: write each `;` of the query as %3B"],
+        ),
+        (
+            &["one", "GET", "https://keys.example/a"],
+            Exit::Refused,
+            &["missing header: grant \"keys\" wants x-own", "nothing: send all of x-own"],
+        ),
+        (
+            &["one", "--header", "X-Own: 1", "--header", "Content-Length: 11", "POST", "https://keys.example/a"],
+            Exit::Refused,
+            &["body-too-large", "to allow it by grant \"keys\"", "max_body = 11"],
+        ),
+        (
+            &["one", "--header", "X-Own: 1", "--header", "Content-Length: 10", "POST", "https://keys.example/a"],
+            Exit::Done,
+            &["by grant \"keys\"", "a body of more than 10 bytes is refused"],
+        ),
+        (
+            &["one", "--header", "X-Own: 1", "GET", "https://keys.example/Admin"],
+            Exit::Refused,
+            &[
+                "denied, grant no-admin denies it",
+                "take it out of what \"no-admin\" denies",
+                "denies it, whatever is granted",
+            ],
+        ),
+        (
+            &["one", "GET", "https://else.example/x"],
+            Exit::Done,
+            &["by grant \"watch\"", "written down as what would be refused: no-grant", "matches where no other does"],
+        ),
+        (
+            &["one", "GET", "https://keys.example:8443/x"],
+            Exit::Refused,
+            &["port-refused", "right host, wrong port: grant \"keys\" allows 443", "ports = [8443]"],
+        ),
+    ] {
+        let (said, text) = explained_of(&house, line);
+        assert_eq!(said, exit, "{line:?}: {text}");
+        for part in told {
+            assert!(text.contains(part), "{line:?}: no {part} in {text}");
+        }
     }
 }
 

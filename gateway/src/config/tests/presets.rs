@@ -32,7 +32,7 @@ fn is_allowed(policy: &Policy, asked: &str) -> bool {
         headers: None,
         upgrades,
     };
-    matches!(policy.find(&ask), Found::Grant(_))
+    matches!(policy.find(&ask), Found::Grant { .. })
 }
 
 fn config(grants: &str) -> Config {

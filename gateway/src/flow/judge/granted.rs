@@ -8,8 +8,15 @@ use http::request::Parts;
 
 use crate::body;
 use crate::host::Target;
-use crate::policy::{Ask, Found, Grant, Missed, Policy, Scheme};
+use crate::policy::{self, Ask, Found, Grant, GrantName, Missed, Policy, Scheme};
 use crate::refusal::{Reason, Refusal};
+
+/// What a request would be refused for, and by which grant, were that not only observed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Observed {
+    pub reason: Reason,
+    pub grant: GrantName,
+}
 
 /// Whether this box may go toward this port of the host at all, whatever it is going to ask there.
 ///
@@ -20,7 +27,7 @@ pub fn port(policy: &Policy, box_id: &BoxId, target: &Target, scheme: Scheme) ->
         return Ok(());
     }
     let (host, port) = (target.host(), target.port());
-    Err(match scheme {
+    let refusal = match scheme {
         Scheme::Https => Refusal::new(
             Reason::PortRefused,
             format!("no grant opens port {port} of {host}"),
@@ -31,12 +38,24 @@ pub fn port(policy: &Policy, box_id: &BoxId, target: &Target, scheme: Scheme) ->
             format!("no grant opens port {port} of {host} for plain http"),
             "plain http to a port that no grant names",
         ),
+    };
+    Err(match policy.granting(box_id, host).next() {
+        Some(grant) => refusal.with_hint(widened(&grant.near_port(scheme))).with_grant(grant.name.as_str()),
+        None => refusal,
     })
 }
 
-pub(super) fn grant<'a>(policy: &'a Policy, ask: &Ask<'_>) -> Result<&'a Arc<Grant>, Refusal> {
+/// The grant that lets it through, and what would refuse it, were that not only observed.
+pub(super) fn grant<'a>(policy: &'a Policy, ask: &Ask<'_>) -> Result<(&'a Arc<Grant>, Option<Observed>), Refusal> {
     match policy.find(ask) {
-        Found::Grant(grant) => Ok(grant),
+        Found::Grant { grant, observed } => {
+            let observed = observed.map(|observed| match observed {
+                policy::Observed::Denied(denial) => Observed { reason: Reason::Denied, grant: denial.name.clone() },
+                policy::Observed::NoGrant => Observed { reason: Reason::NoGrant, grant: grant.name.clone() },
+            });
+            Ok((grant, observed))
+        }
+        Found::Denied(denial) => Err(denied(ask, denial)),
         Found::NearMiss { grant, missed } => Err(near_miss(ask, grant, missed)),
         Found::Nothing => Err(Refusal::new(
             Reason::NoGrant,
@@ -62,10 +81,21 @@ fn near_miss(ask: &Ask<'_>, grant: &Grant, missed: Missed) -> Refusal {
             format!("grant {} names the host but not this {}", grant.name, missed.as_str())
         }
     };
-    let hint = grant.near_miss(missed, ask);
     Refusal::new(Reason::NoGrant, outside, inside)
-        .with_hint(format!(
-            "this is policy, not an outage: {hint}; an operator can widen it in the house's configuration"
-        ))
+        .with_hint(widened(&grant.near_miss(missed, ask)))
         .with_grant(grant.name.as_str())
+}
+
+fn widened(near: &str) -> String {
+    format!("this is policy, not an outage: {near}; an operator can widen it in the house's configuration")
+}
+
+fn denied(ask: &Ask<'_>, denial: &Grant) -> Refusal {
+    let name = denial.name.as_str();
+    let outside = format!("{} {} to {} is denied, whatever is granted", ask.method, ask.path.raw(), ask.target);
+    Refusal::new(Reason::Denied, outside, format!("grant {name} denies it"))
+        .with_hint(format!(
+            "this is policy, not an outage: grant {name:?} denies it; an operator can change that in the house's configuration"
+        ))
+        .with_grant(name)
 }

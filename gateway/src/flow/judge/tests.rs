@@ -96,7 +96,7 @@ fn head(method: &str, uri: &str, fields: &[(&str, &str)]) -> Parts {
 
 fn verdict(world: &World, target: &str, head: &Parts) -> Result<String, Reason> {
     match decide(&world.policy, &world.caller, &to(target), Scheme::Https, head) {
-        Ok((Decision::Grant(grant), _)) => Ok(grant.name.to_string()),
+        Ok((Decision::Grant(grant, _), _)) => Ok(grant.name.to_string()),
         Ok((Decision::Local(route), _)) => Ok(route.code().to_owned()),
         Err(refusal) => Err(refusal.reason()),
     }

