@@ -1,6 +1,8 @@
 //! `gateway explain`: what the policy of a configuration says to one request, why each grant agrees or not, and what would
 //! let it through. Asks no gateway and looks nothing up.
 
+mod body;
+
 use std::fmt::{self, Write};
 use std::path::PathBuf;
 
@@ -30,6 +32,9 @@ pub struct Arguments {
     /// A header of the request besides Host; may be given again
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<(HeaderName, HeaderValue)>,
+    /// A file with the request's body, which is judged too
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
     #[arg(value_parser = method)]
     method: Method,
     /// An https:// or http:// address
@@ -45,6 +50,8 @@ pub enum ExplainFault {
     NoBox(BoxId, String),
     #[error("{0} is no whole address: write https://HOST/PATH")]
     NotWhole(Uri),
+    #[error("read the body {}", .0.display())]
+    Body(PathBuf, #[source] std::io::Error),
     #[error("read the host of the address")]
     Host(#[source] TargetFault),
 }
@@ -54,7 +61,7 @@ pub enum ExplainFault {
 /// # Errors
 /// The configuration has faults, or there is no such box or address.
 pub fn run(arguments: Arguments) -> Result<(Exit, String), ExplainFault> {
-    let Arguments { config, box_id, header, method, url } = arguments;
+    let Arguments { config, box_id, header, body, method, url } = arguments;
     let Config { boxes, policy, secrets, .. } = config::load(&config)?;
     if !boxes.iter().any(|of| of.id == box_id) {
         let known: Vec<&str> = boxes.iter().map(|of| of.id.as_str()).collect();
@@ -63,7 +70,8 @@ pub fn run(arguments: Arguments) -> Result<(Exit, String), ExplainFault> {
     let asked = Asked::new(box_id, method, &url, header)?;
     // What is malformed was a fault of the file already.
     let vault = Vault::open(secrets).ok();
-    Ok(asked.explained(&policy, |name| outage(vault.as_ref(), name)))
+    let body = body.map(|file| std::fs::read(&file).map_err(|source| ExplainFault::Body(file, source))).transpose()?;
+    Ok(asked.explained(&policy, body.as_deref(), |name| outage(vault.as_ref(), name)))
 }
 
 /// One request of a box, as its head would arrive.
@@ -97,13 +105,23 @@ impl Asked {
         Ok(Self { box_id, target, scheme, head })
     }
 
-    fn explained(&self, policy: &Policy, outage: impl Fn(&SecretName) -> Option<String>) -> (Exit, String) {
+    fn explained(
+        &self,
+        policy: &Policy,
+        body: Option<&[u8]>,
+        outage: impl Fn(&SecretName) -> Option<String>,
+    ) -> (Exit, String) {
         let Self { box_id, target, scheme, head } = self;
         let ruling = judge::port(policy, box_id, target, *scheme)
             .and_then(|()| judge::foresee(policy, box_id, target, *scheme, head));
         let mut out = Told(String::new());
         let exit = match ruling {
             Ok(Decision::Grant(grant, observed)) => {
+                if let Some(Err(refusal)) = body.map(|body| body::judge(target, &grant, head, body)) {
+                    out.refused(self, &refusal);
+                    body::remedy(&grant, &refusal, &mut out);
+                    return (Exit::Refused, out.0);
+                }
                 out.line(format_args!("allowed: {self}, by grant {:?}", grant.name.as_str()));
                 if let Some(Observed { reason, grant }) = observed {
                     out.line(format_args!(
@@ -112,6 +130,12 @@ impl Asked {
                     ));
                 }
                 out.granted(&grant, outage);
+                match body {
+                    Some(_) => out.line(format_args!(
+                        "  the body passes, but for a real secret, which only the gateway could find in it"
+                    )),
+                    None => body::rules(target, &grant, head, &mut out),
+                }
                 Exit::Done
             }
             Ok(Decision::Local(route)) => {
@@ -119,8 +143,7 @@ impl Asked {
                 return (Exit::Done, out.0);
             }
             Err(refusal) => {
-                out.line(format_args!("refused: {self}: {}, {}", refusal.reason().code(), refusal.inside()));
-                out.line(format_args!("  {}", refusal.hint()));
+                out.refused(self, &refusal);
                 self.remedy(policy, &refusal, &mut out);
                 Exit::Refused
             }
@@ -246,6 +269,11 @@ impl Told {
     fn line(&mut self, line: fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "{line}");
+    }
+
+    fn refused(&mut self, asked: &Asked, refusal: &Refusal) {
+        self.line(format_args!("refused: {asked}: {}, {}", refusal.reason().code(), refusal.inside()));
+        self.line(format_args!("  {}", refusal.hint()));
     }
 
     fn granted(&mut self, grant: &Grant, outage: impl Fn(&SecretName) -> Option<String>) {

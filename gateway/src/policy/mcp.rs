@@ -36,6 +36,11 @@ impl Glob {
         Err("a name of MCP is 1 to 128 visible characters, with `*` for any")
     }
 
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     pub(super) fn matches(&self, name: &str) -> bool {
         let mut pieces = self.0.split('*');
         let first = pieces.next().unwrap_or_default();

@@ -60,6 +60,17 @@ observe = true
 hosts = "else.example"
 "#;
 
+const BODIES: &str = r#"
+[[grant]]
+name = "mcp"
+hosts = "mcp.example"
+mcp_tools = "read_*"
+[[grant]]
+name = "small"
+hosts = "small.example"
+max_body = 10
+"#;
+
 /// Exit and text, with the folder taken out.
 fn explained(line: &[&str]) -> (Exit, String) {
     explained_of(HOUSE, line)
@@ -180,6 +191,55 @@ fn each_key_is_told_with_what_would_allow_it() {
             assert!(text.contains(part), "{line:?}: no {part} in {text}");
         }
     }
+}
+
+#[test]
+fn what_would_be_refused_in_a_body_is_told_with_what_would_allow_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |text: &str| {
+        let file = folder.path().join("body.json");
+        std::fs::write(&file, text).expect("written");
+        file.display().to_string()
+    };
+    let house = format!("{HOUSE}{KEYS}{BODIES}");
+    let (model, mcp) = ("https://api.anthropic.com/v1/messages", "https://mcp.example/mcp");
+    let search = r#"{"model":"m","messages":[],"tools":[{"type":"web_search_20250305","name":"s"}]}"#;
+    let fetch = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x.example/a"}}]}]}"#;
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write_it"}}"#;
+    for (url, body, exit, told) in [
+        (
+            model,
+            None,
+            Exit::Done,
+            &["tools of the provider: none; to let one through: provider_tools = [\"web_search\"]"][..],
+        ),
+        (model, Some(r#"{"model":"m","messages":[]}"#), Exit::Done, &["the body passes"]),
+        (
+            model,
+            Some(search),
+            Exit::Refused,
+            &["provider-egress", "provider_tools = [\"web_search", "by grant \"model\""],
+        ),
+        (model, Some(fetch), Exit::Refused, &["provider-egress", "provider_fetch = [\"https://x.example:443/*\"]"]),
+        (model, Some("no"), Exit::Refused, &["bad-request"]),
+        (mcp, None, Exit::Done, &["one message of MCP", "methods: any", "mcp_tools = [\"read_*\"]"]),
+        (mcp, Some(call), Exit::Refused, &["mcp-refused", "mcp_tools = [\"read_*\", \"write_it\"]"]),
+        ("https://small.example/", Some("0123456789a"), Exit::Refused, &["body-too-large", "raise `max_body`"]),
+        ("https://small.example/", Some("0123456789"), Exit::Done, &["the body passes"]),
+    ] {
+        let body = body.map(file);
+        let mut line = vec!["one", "POST", url];
+        line.extend(body.iter().flat_map(|body| ["--body", body.as_str()]));
+        let (said, text) = explained_of(&house, &line);
+        assert_eq!(said, exit, "{line:?}: {text}");
+        for part in told {
+            assert!(text.contains(part), "{line:?}: no {part} in {text}");
+        }
+    }
+    let proposed =
+        house.replace("secret = \"key\"\n", "secret = \"key\"\nprovider_fetch = [\"https://x.example:443/*\"]\n");
+    let (said, text) = explained_of(&proposed, &["one", "POST", model, "--body", &file(fetch)]);
+    assert_eq!(said, Exit::Done, "what is proposed does what it says: {text}");
 }
 
 #[test]

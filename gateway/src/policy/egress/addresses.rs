@@ -1,5 +1,7 @@
 //! Addresses: what a provider may fetch for a box, in the one reading that everybody has of it.
 
+use std::fmt;
+
 use crate::host::{Host, Target};
 use crate::policy::host_pattern::HostPattern;
 use crate::policy::path::{NormalPath, PathPrefix};
@@ -53,6 +55,21 @@ impl Addresses {
             PathPattern::Below(prefix) => asked.path.has_prefix(prefix),
         };
         path && self.scheme == asked.scheme && self.port == asked.port && self.host.matches(&asked.host)
+    }
+}
+
+impl fmt::Display for Addresses {
+    /// As it is written, with the port where it is not the scheme's own.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scheme, port, host, path } = self;
+        write!(f, "{scheme}://{host}")?;
+        if !SCHEMES.contains(&(*scheme, *port)) {
+            write!(f, ":{port}")?;
+        }
+        match path {
+            PathPattern::Is(path) => f.write_str(path),
+            PathPattern::Below(prefix) => write!(f, "{}*", prefix.as_str()),
+        }
     }
 }
 
