@@ -144,6 +144,11 @@ pub(super) fn expand(grant: RawGrant, faults: &mut Faults) -> (Vec<RawGrant>, Op
 /// What the grant says, and where it says nothing, what the part does. All that comes from the part stands where the preset is
 /// named.
 fn merged(grant: &RawGrant, preset: &Preset, part: &RawGrant, span: &Span) -> RawGrant {
+    if part.deny.as_ref().is_some_and(|deny| deny.value) {
+        // It lets nothing through: of the file it takes for whom it is, and whether it is only tried out.
+        let matches = RawMatch { boxes: grant.matches.boxes.clone(), ..part.matches.clone() };
+        return RawGrant { matches, observe: grant.observe.clone().or_else(|| part.observe.clone()), ..part.clone() };
+    }
     let is_one = preset.parts.len() == 1;
     let texts = |given: &Texts, own: &Texts| given.clone().or_else(|| own.as_ref().map(|own| moved(own, span)));
     let secret = grant.secret.clone().filter(|_| part.secret.is_some());
@@ -161,6 +166,7 @@ fn merged(grant: &RawGrant, preset: &Preset, part: &RawGrant, span: &Span) -> Ra
     RawGrant {
         name: part.name.clone().filter(|_| !is_one),
         preset: None,
+        observe: grant.observe.clone().or_else(|| part.observe.clone()),
         secret: secret.clone(),
         sending: if own_sending {
             RawSending { header: text(header), scheme: text(scheme), username: text(username), prefix: text(prefix) }
@@ -216,3 +222,38 @@ static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
     ];
     files.map(|(name, text)| Preset::read(name, text)).into()
 });
+
+#[cfg(test)]
+mod tests {
+    use super::super::faults::Faults;
+    use super::super::raw;
+    use super::{Preset, RawGrant, merged};
+
+    fn grants(text: &str) -> Vec<RawGrant> {
+        let mut faults = Faults::default();
+        let grants = raw::read_grants(&toml::de::DeTable::parse(text).expect("TOML"), &mut faults);
+        assert!(faults.is_empty(), "{faults:?}");
+        grants
+    }
+
+    #[test]
+    fn each_key_of_a_part_is_the_grants_where_it_says_nothing_else() {
+        let preset = Preset::read("p", PARTS);
+        let named = grants(
+            "[[grant]]\nname = \"mine\"\npreset = \"p\"\nboxes = \"one\"\nunsafe_dial = \"127.0.0.1:1\"\nmax_body = 7\nobserve = true\n",
+        );
+        let parts: Vec<RawGrant> = preset.parts.iter().map(|part| merged(&named[0], &preset, part, &(0..0))).collect();
+        let [open, denied] = &parts[..] else { panic!("two parts") };
+        assert_eq!(open.matches.query.as_ref().map(|keys| keys.value[0].value.as_str()), Some("page"));
+        assert_eq!(open.matches.headers.as_ref().map(|names| names.value[0].value.as_str()), Some("x-own"));
+        assert_eq!(open.max_body.as_ref().map(|most| most.value), Some(7), "what the file says comes first");
+        assert!(open.deny.is_none() && open.unsafe_dial.is_some());
+        // A denial stays one, and for the same boxes.
+        assert!(denied.deny.as_ref().is_some_and(|deny| deny.value) && denied.unsafe_dial.is_none());
+        assert!(denied.max_body.is_none() && denied.matches.boxes.is_some() && denied.matches.hosts.is_some());
+        assert!(parts.iter().all(|part| part.observe.as_ref().is_some_and(|observe| observe.value)));
+    }
+
+    const PARTS: &str = "[[grant]]\nname = \"open\"\nhosts = \"a.test\"\nquery = \"page\"\nheaders = \"x-own\"\nmax_body = 9\n\
+        [[grant]]\nname = \"closed\"\ndeny = true\nhosts = \"a.test\"\npaths = \"/admin\"\n";
+}
