@@ -75,7 +75,12 @@ impl Listening {
 
     /// Serves until accepting fails for good, which ends the run.
     pub async fn serve(self) -> ShimFault {
-        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        self.serve_up_to(CONNECTIONS).await
+    }
+
+    pub(crate) async fn serve_up_to(self, most: usize) -> ShimFault {
+        let slots = Arc::new(Semaphore::new(most));
+        let full = pass::full(&self.tag, most);
         let (at, shared) = (self.at, Arc::new((self.door, self.tag)));
         loop {
             let stream = match self.listener.accept().await {
@@ -87,7 +92,7 @@ impl Listening {
                 Err(source) => return ShimFault::Accept { source },
             };
             let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-                turn_away(&stream);
+                turn_away(&stream, &full);
                 continue;
             };
             let shared = Arc::clone(&shared);
@@ -105,12 +110,8 @@ fn passes_by(fault: &io::Error) -> bool {
 }
 
 /// Best effort: a socket just accepted has room for these few bytes.
-fn turn_away(stream: &TcpStream) {
-    let text = pass::answer(
-        "503 Service Unavailable",
-        &format!("boxgate shim: more than {CONNECTIONS} connections at once in this box\n"),
-    );
-    let _ = stream.try_write(&text);
+fn turn_away(stream: &TcpStream, full: &[u8]) {
+    let _ = stream.try_write(full);
 }
 
 /// Connections of one box at once; above it a connection is answered 503.

@@ -12,6 +12,7 @@ use tokio::net::{TcpStream, tcp, unix};
 use tokio::time::timeout;
 
 use crate::door::{Door, DoorStream};
+use crate::health;
 use crate::listen::Loopback;
 use crate::near::Near;
 use crate::tag::{Body, RunTag, Tagged, tag};
@@ -52,9 +53,19 @@ pub(crate) async fn carry(mut client: TcpStream, at: Loopback, door: &Door, run:
 
 /// A whole response of the shim's own.
 pub(crate) fn answer(status: &str, text: &str) -> Vec<u8> {
+    with_fields(status, "", text)
+}
+
+/// For a connection that is one too many. It names the run, so that who asks for it is not told that there is none.
+pub(crate) fn full(run: &RunTag, most: usize) -> Vec<u8> {
+    let text = format!("boxgate shim: more than {most} connections at once in this box\n");
+    with_fields("503 Service Unavailable", &format!("{}: {}\r\n", health::RUN, run.run()), &text)
+}
+
+fn with_fields(status: &str, fields: &str, text: &str) -> Vec<u8> {
     let length = text.len();
     format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n{fields}\r\n{text}"
     )
     .into_bytes()
 }

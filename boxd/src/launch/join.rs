@@ -145,5 +145,5 @@ async fn until_over(shim: Loopback, run: String) -> String {
 /// Of a file of certificates, in bytes: the image's own roots may be as long.
 const CERTIFICATES: u64 = 16 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A shim that has too many connections for a moment does not answer either.
+/// In a box that is short of processor time a shim may be late.
 const MISSES: u32 = 3;

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 
-use crate::{Door, Loopback, RunTag, listen};
+use crate::{Door, Loopback, RunTag, listen, run_at};
 
 struct Scene {
     door: UnixListener,
@@ -127,6 +127,29 @@ async fn a_busy_port_gives_way_to_a_free_one() {
     let door = Door::at(scene.folder.path().join("door.sock"));
     let second = listen(Loopback::port(scene.port), door, RunTag::new(&run, &token));
     assert_ne!(second.await.expect("a shim").at().number(), scene.port);
+}
+
+/// Whoever takes every connection cannot make a shim look as if it were gone.
+#[tokio::test]
+async fn a_shim_that_is_full_still_names_its_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _door = UnixListener::bind(folder.path().join("door.sock")).expect("a door");
+    let run = "20260131T235959-0a1b2c3d".parse().expect("a run id");
+    let token = "3f2b8c1e-9d4a-4c6b-8e2f-0123456789ab".parse().expect("a token");
+    let door = Door::at(folder.path().join("door.sock"));
+    let shim = listen(Loopback::port(0), door, RunTag::new(&run, &token)).await.expect("a shim");
+    let at = shim.at();
+    tokio::spawn(shim.serve_up_to(4));
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(client(at.number(), b"CONNECT a.test:443 HTTP/1.1\r\n\r\n").await);
+    }
+    for _ in 0..50 {
+        assert_eq!(run_at(at).await.expect("the shim answers"), run.to_string());
+    }
+    let mut one_more = client(at.number(), b"").await;
+    assert!(rest(&mut one_more).await.contains("more than 4 connections"));
+    drop(held);
 }
 
 /// A server within the box, on a free port.

@@ -1,6 +1,8 @@
 //! `boxd exec`: a command in the agent's place, or beside it; what it is given, what it may not be led to, and a shell at a
 //! terminal.
 
+mod full;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case("exec::what_the_agent_planted_leads_no_command_past_the_shim", planted).needs(ROOT),
     case("exec::beside_a_run_that_cannot_be_joined_it_is_refused_and_is_no_alarm", refused).needs(ISOLATED),
     case("exec::what_joined_ends_with_the_run", ends_with_the_run).needs(BOTH),
+    case("exec::an_agent_that_takes_every_connection_ends_no_command_and_keeps_none_out", full::full).needs(TERMINAL),
     case("exec::a_shell_at_a_terminal_keeps_job_control", job_control).needs(TERMINAL),
     case("exec::a_terminal_is_given_back_as_it_was", given_back).needs(TERMINAL),
 ];
@@ -181,7 +184,7 @@ fn refused() -> Result<()> {
     until("the agent", SOON, || here.read("ready").ok()).with_context(|| agent.stderr())?;
     let ran = process::run(here.exec(&["echo", "ran"]), None, SOON)?.expect_code(75)?;
     ensure!(ran.stdout.is_empty() && ran.stderr.contains("a network of its own"), "{}", ran.stderr);
-    here.let_go(agent)?.expect_code(0)?;
+    here.let_go(Waiting { running: agent, _fakes: Some(fakes) })?.expect_code(0)?;
     let report = house.wait_line("the report", |line| line["kind"] == "report")?;
     ensure!(report["facts"]["verdict"] == "completed", "{report}");
     // A file that a dead run left behind is no run.
@@ -345,10 +348,10 @@ impl Here {
         Ok(Waiting { running, _fakes: Some(fakes) })
     }
 
-    fn let_go(&self, agent: impl Into<Waiting>) -> Result<Ran> {
+    fn let_go(&self, agent: Waiting) -> Result<Ran> {
         let workspace = self.launch.workspace_folder();
         files::put(&workspace.join("go"), b"", 0o644)?;
-        let ran = agent.into().running.wait(MINUTE)?;
+        let ran = agent.running.wait(MINUTE)?;
         for file in ["go", "ready"] {
             std::fs::remove_file(workspace.join(file)).context("tidy up")?;
         }
@@ -367,12 +370,6 @@ impl Here {
 struct Waiting {
     running: Running,
     _fakes: Option<FakeAgents>,
-}
-
-impl From<Running> for Waiting {
-    fn from(running: Running) -> Self {
-        Self { running, _fakes: None }
-    }
 }
 
 fn waiting(script: &str) -> String {
