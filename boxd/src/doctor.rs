@@ -19,7 +19,7 @@ use crate::harden::{self, LeftOut};
 use crate::inputs::WantedDoctor;
 use crate::lock::Network;
 use crate::secrets::{Looked, Places};
-use crate::{exit, facts, find, launch, lock, say, secrets, sys, trust, workspace};
+use crate::{exit, facts, find, launch, live, lock, say, secrets, sys, trust, workspace};
 
 /// Looks, prints what it found, and gives the exit code: 77 where a run would not start or an attack was let in.
 pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
@@ -77,6 +77,11 @@ fn network_row(wanted: &WantedDoctor, network: &Network, open: Option<&lock::Ope
             Some(name) => row(true, "network", &format!("loopback, and {name} as far as {}", wanted.door.name())),
             None => row(true, "network", "loopback alone"),
         },
+        // It may be the run of this very box, which has another container: a launch asks the house, and a doctor claims nothing.
+        Some(open @ lock::Open::Neighbour { .. }) if has_a_run(wanted) => {
+            let said = format!("NOT TOLD beside a run of this box, which may be who is meant: {}", say::chain(open));
+            row(true, "network", &said)
+        }
         Some(open) => {
             let mut said = format!("not locked: {}", say::chain(open));
             if network.interfaces.len() > 1 {
@@ -86,6 +91,12 @@ fn network_row(wanted: &WantedDoctor, network: &Network, open: Option<&lock::Ope
             row(false, "network", &said)
         }
     }
+}
+
+/// Whether a run has the session of this box: also one in another container.
+fn has_a_run(wanted: &WantedDoctor) -> bool {
+    let session = wanted.session.as_deref();
+    session.is_some_and(|session| Agent::ALL.into_iter().any(|agent| live::is_at_home(agent, session)))
 }
 
 fn layers_row(layers: &Layers) -> Row {

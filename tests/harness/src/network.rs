@@ -71,6 +71,15 @@ impl Narrow {
         inside
     }
 
+    /// Gives this machine one more address of the network.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be given.
+    pub fn take(&self, last: u8) -> Result<()> {
+        ip(&["address", "add", &format!("{}/29", self.address(last)), "dev", &self.interface()])
+    }
+
     fn interface(&self) -> String {
         format!("bg{}-{}", std::process::id() % 1_000_000, self.number)
     }

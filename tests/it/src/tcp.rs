@@ -21,6 +21,7 @@ pub(crate) const CASES: &[Case] = &[
     case("tcp::the_fingerprint_is_written_for_the_box_and_the_address_told", claims::told).needs(&[Need::Gateway]),
     case("tcp::what_a_tcp_door_needs_is_told_with_its_fix", boxes::mistakes).needs(BOTH),
     case("tcp::a_network_that_leads_further_is_77", boxes::further).needs(NETWORK),
+    case("tcp::a_doctor_beside_a_run_takes_it_for_no_fault_of_the_network", boxes::beside_a_run).needs(NETWORK),
     case("tcp::an_isolated_box_has_neither_the_key_nor_the_network", boxes::isolated).needs(&[
         Need::Gateway,
         Need::Boxd,

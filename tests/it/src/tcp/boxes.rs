@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use harness::fakes::FakeAgents;
 use harness::files::put;
 use harness::network::free_port;
-use harness::{BoxRun, Cable, House, Narrow, Ran, Running, process, until};
+use harness::{BoxRun, Cable, House, Narrow, Ran, Running, Tools, process, until};
 
 use super::{KEY, LOGIN, OTHER, somewhere, with_door, with_model};
 
@@ -116,6 +116,41 @@ pub(super) fn further() -> Result<()> {
     open("a name server that answers", "name server 127.0.0.11")?;
     drop(server);
     run("as it was", 7).map(drop)
+}
+
+/// Who answers where a range begins may be this box's own run: the doctor, who claims nothing, calls that no fault while there is one.
+pub(super) fn beside_a_run() -> Result<()> {
+    let network = Narrow::make()?;
+    let at = free_port(network.house())?;
+    let house = with_door(at, "").start()?;
+    let fakes = FakeAgents::shell("touch ready; while [ ! -e go ]; do sleep 0.1; done")?;
+    let launch = launch(&house, &format!("tcp://{at}"))?.agents(fakes.folder());
+    let workspace = launch.workspace_folder().to_path_buf();
+    let running = start(&network, &launch)?;
+    until("the agent", SOON, || workspace.join("ready").exists().then_some(())).with_context(|| running.stderr())?;
+    // The doctor's own container has 5 of the network, and somebody has 4.
+    network.take(4)?;
+    let [own, first] = [5, 2].map(|last| format!("{}/29", network.address(last)));
+    network.ip(&["address", "delete", &first, "dev", "eth0"])?;
+    network.ip(&["address", "add", &own, "dev", "eth0"])?;
+    let doctor = || {
+        let mut doctor = Command::new(Tools::boxd()?);
+        doctor.env_clear().current_dir(&workspace).args(["doctor", "--door", &format!("tcp://{at}")]);
+        doctor.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        doctor.env("BOXGATE_SESSION", launch.session_folder());
+        doctor
+            .env("BOXGATE_KEY_FILE", key_of(&house))
+            .env("BOXGATE_HOUSE_FILE", shown(&house.folder().join("over.house")));
+        process::run(network.inside(&doctor), None, SOON)
+    };
+    let beside = doctor()?.text();
+    let told = beside.contains("ok     network    NOT TOLD beside a run of this box")
+        && beside.contains(&network.address(4).to_string());
+    ensure!(told, "{beside}");
+    drop(running);
+    let alone = doctor()?.expect_code(77)?.text();
+    ensure!(alone.contains("FAULT  network") && alone.contains("an `ip_range`"), "{alone}");
+    Ok(())
 }
 
 pub(super) fn isolated() -> Result<()> {
