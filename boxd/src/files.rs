@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, open, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
-use nix::unistd::{UnlinkatFlags, geteuid, mkdir, unlinkat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, access, geteuid, mkdir, unlinkat};
 use thiserror::Error;
 
 /// An open folder; names in it are resolved from the descriptor, so that nobody can swap it for another.
@@ -40,6 +41,10 @@ pub(crate) enum Held {
 pub(crate) enum FileFault {
     #[error("{deed} {path}")]
     System { deed: &'static str, path: String, source: Errno },
+    #[error(
+        "{deed} {path}: {folder} is closed to user {user} and belongs to user {owner}: come as that user (with docker: --user {owner}; with compose: BOXGATE_UID and BOXGATE_GID in .env), or give the folder, with all in it, to user {user}"
+    )]
+    Barred { deed: &'static str, path: String, folder: String, owner: u32, user: u32 },
     #[error("write {path}")]
     Write { path: String, source: std::io::Error },
     #[error("read {path}")]
@@ -212,7 +217,22 @@ pub(crate) fn read_own(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, FileF
 }
 
 fn fault(deed: &'static str, path: &Path, source: Errno) -> FileFault {
-    FileFault::System { deed, path: path.display().to_string(), source }
+    let barred = (source == Errno::EACCES).then(|| barred(path)).flatten();
+    let path = path.display().to_string();
+    match barred {
+        Some((folder, owner)) => FileFault::Barred { deed, path, folder, owner, user: geteuid().as_raw() },
+        None => FileFault::System { deed, path, source },
+    }
+}
+
+/// What on the way to a path is another user's and not for this one, and whose it is.
+fn barred(path: &Path) -> Option<(String, u32)> {
+    let way: Vec<&Path> = path.ancestors().collect();
+    let closed = |folder: &Path, mode| access(folder, mode) == Err(Errno::EACCES);
+    let shut = way.into_iter().rev().find(|folder| closed(folder, AccessFlags::R_OK | AccessFlags::X_OK));
+    let folder = shut.or_else(|| path.parent().filter(|folder| closed(folder, AccessFlags::W_OK)))?;
+    let owner = folder.metadata().ok()?.uid();
+    (owner != geteuid().as_raw()).then(|| (folder.display().to_string(), owner))
 }
 
 const PRIVATE_FOLDER: Mode = Mode::S_IRWXU;

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::claim::{self, ClaimFault};
 use super::supervise;
+use crate::files::FileFault;
 use crate::inputs::Wanted;
 use crate::live::{self, Live, LiveFault};
 use crate::signals::{Asked, ChildEnded};
@@ -20,7 +21,7 @@ use crate::{exit, files, say, sys, trust};
 pub(super) enum JoinFault {
     #[error(transparent)]
     Claim(#[from] ClaimFault),
-    #[error("boxd exec trusts nothing that lies in the place of a run's file")]
+    #[error("look for a run that `boxd exec` could join")]
     Live(#[from] LiveFault),
     #[error(
         "run {run} of box {id} is under way in a network of its own (boxd --isolate, or another container): nothing outside of it can join; wait for its end"
@@ -44,6 +45,7 @@ impl JoinFault {
     pub(super) const fn code(&self) -> u8 {
         match self {
             Self::Claim(fault) => fault.code(),
+            Self::Live(LiveFault::File(FileFault::Barred { .. })) => exit::CANNOT_CREATE,
             Self::Live(_) | Self::Trust { .. } => exit::UNPROVEN,
             Self::Elsewhere { .. } | Self::Silent { .. } | Self::Untold { .. } => exit::TAKEN,
             Self::LeftOut(_) => exit::USAGE,

@@ -51,6 +51,8 @@ pub(super) enum SeedFault {
     Plan(#[from] PlanFault),
     #[error(transparent)]
     File(#[from] FileFault),
+    #[error("no session can be made at {0}: mount a folder at /session, or name one by --session or BOXGATE_SESSION")]
+    NoSession(String, #[source] FileFault),
     #[error(
         "another run of {agent} has the session {session}, and two would take each other's credentials: wait for its end, or give this one a --session of its own"
     )]
@@ -63,7 +65,7 @@ impl SeedFault {
             Self::Find(fault) => fault.code(),
             Self::Node(fault) => fault.code(),
             Self::Plan(fault) => fault.code(),
-            Self::File(_) => exit::CANNOT_CREATE,
+            Self::File(_) | Self::NoSession(..) => exit::CANNOT_CREATE,
             Self::Taken { .. } => exit::TAKEN,
         }
     }
@@ -73,7 +75,8 @@ impl SeedFault {
 pub(super) fn seed(wanted: &Wanted, claimed: &Claimed, inherited: &Inherited) -> Result<Seeded, SeedFault> {
     let spec = &claimed.spec;
     let found = found(spec.agent, wanted, inherited)?;
-    let session = Folder::open_or_make(&wanted.session)?;
+    let session = Folder::open_or_make(&wanted.session)
+        .map_err(|fault| SeedFault::NoSession(wanted.session.display().to_string(), fault))?;
     let agent_home = session.inner(spec.agent.as_str())?;
     let alone = alone(spec.agent, &session, &agent_home)?;
     let home = home_of(wanted, &session)?;

@@ -29,12 +29,16 @@ pub(super) fn shells(generation: Generation) -> Result<()> {
         Generation::New => engine.compose(&[&["exec", "-T", "claude"], &shell[..]].concat()),
     };
     let joined = process::run(joined, None, MINUTES).and_then(|ran| ran.expect_code(5));
+    let other = ["exec", "--user", "0", &the_box(engine, &running)?, "/boxgate/boxd", "exec", "--", "true"];
+    let other = process::run(engine.docker(&other), None, MINUTES).and_then(|ran| ran.expect_code(73));
     let status = engine.must(engine.compose(&["exec", "-T", "gateway", "gateway", "status"]));
     files::put(&go, b"", 0o644)?;
     let ran = running.wait(MINUTES)?.expect_code(0)?;
     std::fs::remove_file(&go).context("remove the sign")?;
     ensure!(ran.text().contains("gone"), "{}", ran.text());
     let (beside, status) = (governed(&joined?.text())?, status?.text());
+    let other = other?.stderr;
+    ensure!(other.contains("/session is closed to user 0") && other.contains("--user 1000"), "{other}");
     ensure!(status.contains(&format!("run {beside} since")), "the house knows no run {beside}: {status}");
     ensure!(alone != beside, "two runs have one name: {alone}");
     house.ledger_is_whole()
