@@ -47,7 +47,7 @@ pub(crate) fn examine(wanted: &WantedDoctor) -> u8 {
         roots_row(),
         stores_row(wanted),
         agents_row(wanted),
-        workspace_row(),
+        workspace_row(wanted),
     ];
     let text: String = rows.iter().map(|row| row.text.as_str()).collect();
     let code = if rows.iter().all(|row| row.good) { 0 } else { exit::UNPROVEN };
@@ -178,8 +178,9 @@ fn agents_row(wanted: &WantedDoctor) -> Row {
     row(any, "agents", &format!("{}{fix}", said.join(", ")))
 }
 
-fn workspace_row() -> Row {
-    match workspace::unwritable() {
+fn workspace_row(wanted: &WantedDoctor) -> Row {
+    let held = wanted.session.as_deref().and_then(workspace::holds_the_house);
+    match held.or_else(workspace::unwritable) {
         None => {
             let here = std::env::current_dir().unwrap_or_default();
             row(true, "workspace", &format!("{}, writable", here.display()))

@@ -74,6 +74,9 @@ fn prepare(wanted: &mut Wanted, inherited: sys::Inherited) -> Result<(Before, sy
     for (layer, reason) in wanted.left_out.iter() {
         say::line(&format!("WARNING: the agent runs without the layer {layer}: {reason}"));
     }
+    if let Some(fault) = workspace::holds_the_house(&wanted.session) {
+        return Err(format!("the workspace {fault}"));
+    }
     if let Some(fault) = workspace::unwritable() {
         say::line(&format!("WARNING: the workspace {fault}."));
     }

@@ -26,13 +26,20 @@ fn dev() -> Result<()> {
         ensure!(text.contains(from), "the page does not have {from}");
         text = text.replace(from, to);
     }
-    let folder = engine.project().join(".devcontainer");
+    // A project of its own: what is in the workspace, the box can read.
+    let folder = engine.project().with_file_name("dev").join(".devcontainer");
     let file = folder.join("compose.yaml");
     files::put_deep(&file, text.as_bytes(), 0o644)?;
+    files::put(&folder.join(".env"), format!("HOUSE={}\n", engine.project().display()).as_bytes(), 0o644)?;
+    files::give(&engine.project().with_file_name("dev"), 1000)?;
     std::fs::create_dir_all(engine.project().join("box/runs/dev")).context("make the session's folder")?;
     files::give(&engine.project().join("box/runs/dev"), 1000)?;
     let at = file.to_str().context("a path in UTF-8")?;
-    let compose = |arguments: &[&str]| engine.must(engine.compose(&[&["-p", "dev", "-f", at][..], arguments].concat()));
+    let compose = |arguments: &[&str]| {
+        let mut command = engine.compose(&[&["-p", "dev", "-f", at][..], arguments].concat());
+        command.current_dir(&folder);
+        engine.must(command)
+    };
     compose(&["up", "-d"])?;
     let seen = || -> Result<()> {
         let joined = || compose(&["exec", "-T", "dev", "/boxgate/boxd", "exec", "--", "sh", "-c", LOOK]).ok();
