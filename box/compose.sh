@@ -6,7 +6,6 @@ set -eu
 # As root with CHOWN and DAC_OVERRIDE: fresh volumes and folders that the engine made belong to root.
 prepare() {
     programs
-    # Never below these folders: what is in them, a box may have made.
     own 0700 /data /demo/* /runs/claude /runs/codex /runs/pi /logins/claude /logins/codex
     # The volume is the lock of a door: whoever is given it is that box, whatever its user.
     own 0755 /doors/*
@@ -44,15 +43,29 @@ programs() {
     chmod 0755 /boxgate
 }
 
-# The mode comes first: once a folder is somebody's, only that user may set it.
+# The mode comes first: once a folder is somebody's, only that user may set it. Where BOXGATE_UID is another than before, what
+# the first user has in there goes with it, or neither house nor agent could read its own. A box may have made some of that: no
+# link is followed, neither in there nor out of it.
 own() {
     mode=$1
     shift
     for folder in "$@"; do
         mkdir -p "$folder"
-        [ "$(stat -c %u "$folder")" != 0 ] || chmod "$mode" "$folder"
-        chown "$owner" "$folder"
+        had=$(stat -c %u "$folder")
+        [ "$had" != 0 ] || chmod "$mode" "$folder"
+        if [ "$had" = "$BOXGATE_UID" ]; then
+            chown "$owner" "$folder"
+        else
+            chown -R -P -h "$owner" "$folder"
+        fi
     done
+}
+
+# What the engine passes on may be no number, and a half of the work would be done by then.
+numeric() {
+    case "$1" in
+        *[!0-9]* | "") echo "BOXGATE_UID and BOXGATE_GID must be numbers, as \`id -u\` and \`id -g\` print them; correct .env" >&2; exit 64 ;;
+    esac
 }
 
 # A workspace that the engine has just made is given to the box. Somebody's own folder stays as it is.
@@ -90,8 +103,12 @@ demo() {
 }
 
 case "${1:-}" in
-    prepare) owner="$BOXGATE_UID:$BOXGATE_GID"; prepare ;;
-    prepare-network) owner="$BOXGATE_UID:$BOXGATE_GID"; prepare_network ;;
+    prepare | prepare-network)
+        numeric "$BOXGATE_UID"
+        numeric "$BOXGATE_GID"
+        owner="$BOXGATE_UID:$BOXGATE_GID"
+        if [ "$1" = prepare ]; then prepare; else prepare_network; fi
+        ;;
     hello) hello "$2" ;;
     demo) demo "$2" ;;
     *) echo "usage: compose.sh prepare | prepare-network | hello CONFIG | demo CONFIG" >&2; exit 64 ;;

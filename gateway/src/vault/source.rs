@@ -21,7 +21,7 @@ pub enum SourceFault {
     Missing(PathBuf),
     #[error("{} is missing, and so is {}", .0.display(), .1.display())]
     BothMissing(PathBuf, PathBuf),
-    #[error("{} cannot be read ({})", .0.display(), .1)]
+    #[error("{} cannot be read ({}){}", .0.display(), .1, whose(*.1))]
     Unreadable(PathBuf, ErrorKind),
     #[error("{} {}", .0.display(), .1)]
     File(PathBuf, Malformed),
@@ -175,6 +175,17 @@ pub(super) fn io_fault(path: &Path, kind: ErrorKind) -> SourceFault {
     match kind {
         ErrorKind::NotFound => SourceFault::Missing(path.to_owned()),
         kind => SourceFault::Unreadable(path.to_owned(), kind),
+    }
+}
+
+/// The fix, where there is one that is always the same.
+fn whose(kind: ErrorKind) -> String {
+    match kind {
+        ErrorKind::PermissionDenied => format!(
+            ": the gateway is user {}; give file and folder to that user (chown), or let the gateway be theirs (with compose: BOXGATE_UID in .env)",
+            nix::unistd::geteuid()
+        ),
+        _ => String::new(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What people do wrong with `compose.yaml`, and what they are told: each is an error that names its fix.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -11,6 +12,10 @@ use super::{House, LOGIN, MINUTES, NEEDS, network};
 pub(crate) const CASES: &[Case] = &[
     case("docker::mistakes::a_key_that_is_wrong_or_broken_names_its_fix", keys).needs(NEEDS).alone(),
     case("docker::mistakes::a_workspace_of_somebody_else_names_its_fix", workspace).needs(NEEDS).alone(),
+    case("docker::mistakes::a_workspace_that_the_house_lies_in_is_refused", workspace_with_the_house)
+        .needs(NEEDS)
+        .alone(),
+    case("docker::mistakes::another_user_takes_over_what_the_first_one_had", another_user).needs(NEEDS).alone(),
     case("docker::mistakes::two_prompts_at_once_are_told_who_was_first", two_prompts).needs(NEEDS).alone(),
     case("docker::mistakes::a_secret_in_the_environment_of_a_box_is_named_and_ends_the_launch", environment)
         .needs(NEEDS)
@@ -69,6 +74,58 @@ fn workspace() -> Result<()> {
     }
     ensure!(std::fs::read(folder.join("mine")).is_ok_and(|text| text == b"mine"), "the folder was touched");
     Ok(())
+}
+
+/// Where the agent could read the secrets, and change the rules.
+fn workspace_with_the_house() -> Result<()> {
+    let house = House::open()?;
+    house.standin.forget();
+    for (workspace, folder) in [(".", "/workspace/box:"), ("./box", "/workspace:"), ("..", "/workspace/project/box:")] {
+        let mut run = house.engine.compose(&["run", "--rm", "-T", "claude", "hi"]);
+        run.env("WORKSPACE", workspace);
+        let ran = process::run(run, None, MINUTES)?.expect_code(77)?;
+        for part in ["holds the folder of the house", folder, "WORKSPACE"] {
+            ensure!(ran.stderr.contains(part), "{workspace}: {part} is not in: {}", ran.stderr);
+        }
+    }
+    ensure!(house.standin.model_calls().is_empty(), "an agent was started");
+    Ok(())
+}
+
+/// `BOXGATE_UID` after a first start without it: state, door and homes go with it, and no link that an agent made leads it further.
+fn another_user() -> Result<()> {
+    let house = House::open()?;
+    let engine = house.engine;
+    let project = engine.project();
+    let ran = |uid: &str| -> Result<()> {
+        for folder in ["box/secrets", "box/workspace"] {
+            files::give(&project.join(folder), uid.parse()?)?;
+        }
+        for arguments in
+            [&["up", "-d"][..], &["run", "--rm", "-T", "claude", "--output", "text", "<<text:as another>>"]]
+        {
+            let mut command = engine.compose(arguments);
+            command.env("BOXGATE_UID", uid).env("BOXGATE_GID", uid);
+            process::run(command, None, MINUTES)?.expect_code(0).with_context(|| format!("{arguments:?}"))?;
+        }
+        Ok(())
+    };
+    let of_the_first = project.join("box/of-the-first");
+    files::put(&of_the_first, b"mine", 0o600)?;
+    let link = project.join("box/runs/claude/link");
+    ran("1000").context("the first user")?;
+    std::os::unix::fs::symlink(&of_the_first, &link).context("plant a link")?;
+    let other = ran("2345");
+    let untouched = std::fs::metadata(&of_the_first)?.uid() == 0;
+    std::fs::remove_file(&link)?;
+    ran("1000").context("back again")?;
+    other.context("another user")?;
+    ensure!(untouched, "a link was followed");
+    let mut words = engine.compose(&["run", "--rm", "-T", "boxd"]);
+    words.env("BOXGATE_UID", "me");
+    let told = process::run(words, None, MINUTES)?.expect_code(64)?;
+    ensure!(told.stderr.contains("must be numbers"), "{}", told.stderr);
+    house.ledger_is_whole()
 }
 
 fn two_prompts() -> Result<()> {
