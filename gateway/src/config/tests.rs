@@ -183,7 +183,7 @@ fn every_bad_file_is_refused_with_the_exact_complaint() {
         assert_eq!(said.trim_end(), expected.trim_end(), "{}", file.display());
         seen += 1;
     }
-    assert!(seen >= 20, "only {seen} bad files were seen");
+    assert!(seen >= 40, "only {seen} bad files were seen");
 }
 
 #[test]

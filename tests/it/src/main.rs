@@ -30,6 +30,7 @@ mod attack4;
 mod wire;
 mod proof;
 mod replay;
+mod thirty;
 mod planted;
 mod crash;
 mod attack;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         house::CASES,
         proof::CASES,
         replay::CASES,
+        thirty::CASES,
         planted::CASES,
         trust::CASES,
         attack2::wire::CASES,
