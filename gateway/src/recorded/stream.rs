@@ -40,26 +40,30 @@ pub struct Left {
 pub fn read(reader: impl BufRead, wanted: &Wanted, mut give: impl FnMut(Recorded)) -> io::Result<Left> {
     let mut left = Left::default();
     let mut open: BTreeMap<u64, Box<Asked>> = BTreeMap::new();
-    lines::each(reader, |line| match line.and_then(line::read) {
-        None => left.unreadable += 1,
-        Some(Line::Opened(asked)) if wanted.is(&asked) => {
-            if open.len() >= OPEN
-                && let Some((_, oldest)) = open.pop_first()
-            {
-                left.unclosed += 1;
-                give(Recorded { asked: *oldest, closing: None });
+    let since = wanted.since.map(|since| format!("{since:.6}"));
+    let is_old = |line: &[u8]| since.as_ref().is_some_and(|since| is_before(line, since.as_bytes()));
+    lines::each(reader, |line| {
+        match line.and_then(|line| if is_old(line) { Some(Line::Other) } else { line::read(line) }) {
+            None => left.unreadable += 1,
+            Some(Line::Opened(asked)) if wanted.is(&asked) => {
+                if open.len() >= OPEN
+                    && let Some((_, oldest)) = open.pop_first()
+                {
+                    left.unclosed += 1;
+                    give(Recorded { asked: *oldest, closing: None });
+                }
+                open.insert(asked.sequence, asked);
             }
-            open.insert(asked.sequence, asked);
-        }
-        Some(Line::Whole(asked)) if wanted.is(&asked) => give(Recorded { asked: *asked, closing: None }),
-        Some(Line::Closed { of, closing }) => {
-            if let Some(asked) = open.remove(&of) {
-                give(Recorded { asked: *asked, closing: Some(*closing) });
+            Some(Line::Whole(asked)) if wanted.is(&asked) => give(Recorded { asked: *asked, closing: None }),
+            Some(Line::Closed { of, closing }) => {
+                if let Some(asked) = open.remove(&of) {
+                    give(Recorded { asked: *asked, closing: Some(*closing) });
+                }
             }
+            Some(Line::NothingAsked(of)) if wanted.is_noise(&of) => left.nothing_asked += of.count,
+            Some(Line::Counted(of)) if wanted.is_noise(&of) => left.counted += of.count,
+            Some(Line::Opened(_) | Line::Whole(_) | Line::NothingAsked(_) | Line::Counted(_) | Line::Other) => {}
         }
-        Some(Line::NothingAsked(of)) if wanted.is_noise(&of) => left.nothing_asked += of.count,
-        Some(Line::Counted(of)) if wanted.is_noise(&of) => left.counted += of.count,
-        Some(Line::Opened(_) | Line::Whole(_) | Line::NothingAsked(_) | Line::Counted(_) | Line::Other) => {}
     })?;
     for (_, asked) in open {
         left.unclosed += 1;
@@ -67,6 +71,22 @@ pub fn read(reader: impl BufRead, wanted: &Wanted, mut give: impl FnMut(Recorded
     }
     Ok(left)
 }
+
+/// Whether a line says of itself that it is older, told by its beginning alone. Lines have one form of time, whose order is that of
+/// its letters.
+fn is_before(line: &[u8], since: &[u8]) -> bool {
+    let begins = &line[..line.len().min(TIME_WITHIN)];
+    let Some(at) = memchr::memmem::find(begins, TIME) else { return false };
+    let time = line.get(at + TIME.len()..).and_then(|rest| rest.get(..since.len()));
+    let is_like = |time: &[u8]| {
+        time.iter().zip(since).all(|(one, other)| one == other || one.is_ascii_digit() && other.is_ascii_digit())
+    };
+    time.is_some_and(|time| is_like(time) && time < since)
+}
+
+const TIME: &[u8] = b"\"time\":\"";
+/// Number, hash and time are the first words of a line.
+const TIME_WITHIN: usize = 192;
 
 impl Wanted {
     fn is(&self, asked: &Asked) -> bool {
@@ -130,6 +150,8 @@ mod tests {
         for (wanted, count) in [
             (since("2026-01-31T23:59:58Z"), 1),
             (since("2026-02-01T00:00:00Z"), 0),
+            (since("2026-01-31T23:59:58.123456Z"), 1),
+            (since("2026-01-31T23:59:58.123457Z"), 0),
             (Wanted { box_id: "two".parse().ok(), ..Wanted::default() }, 0),
             (Wanted { run: "20260131T235959-0a1b2c3d".parse().ok(), ..Wanted::default() }, 1),
         ] {
