@@ -140,7 +140,12 @@ pub fn before(recorded: &Recorded) -> Verdict {
 const fn hangs_on_grants(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::NoGrant | Reason::PortRefused | Reason::UpgradeRefused | Reason::SentinelAstray | Reason::BodyTooLarge
+        Reason::NoGrant
+            | Reason::Denied
+            | Reason::PortRefused
+            | Reason::UpgradeRefused
+            | Reason::SentinelAstray
+            | Reason::BodyTooLarge
     )
 }
 

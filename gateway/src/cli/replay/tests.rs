@@ -114,6 +114,19 @@ fn what_changes_is_named_and_nothing_else() {
 }
 
 #[test]
+fn what_a_denial_refused_is_judged_anew_and_a_denial_refuses_what_was_let_through() {
+    let open = grant("g", "hosts = \"a.test\"");
+    let denial = open.clone() + &grant("d", "hosts = \"a.test\"\npaths = \"/x\"\ndeny = true");
+    let observed = grant("d", "hosts = \"a.test\"\npaths = \"/x\"\nobserve = true");
+    let (denied, let_in) = (refused(1, "denied", json!({"grant": "d"})), [opened(1, json!({})), closed(1, json!({}))]);
+    let after = |lines: &[Value], grants: &str| replayed(lines, grants).1.pop().map(|(_, _, after)| after);
+    assert_eq!(after(std::slice::from_ref(&denied), &denial), None);
+    assert_eq!(after(&[denied], &open).as_deref(), Some("allow g"));
+    assert_eq!(after(&let_in, &denial).as_deref(), Some("refuse denied"));
+    assert_eq!(after(&[refused(1, "no-grant", json!({}))], &observed).as_deref(), Some("allow d"));
+}
+
+#[test]
 fn what_the_ledger_does_not_tell_is_unknown_where_it_matters_and_only_there() {
     let path = "/[masked 40 bytes 01020304]/x";
     let repeated = json!({
