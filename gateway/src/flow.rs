@@ -108,6 +108,10 @@ async fn connect(
         Ok(target) => target,
         Err(told) => return record::refuse(&house.ledger, &here.id, Some(&caller), &told),
     };
+    if !here.tunnels_rate.allows() {
+        let told = accept::too_often(&here.id, "tunnels", "tunnels_per_minute_per_box");
+        return record::refuse(&house.ledger, &here.id, Some(&caller), &told);
+    }
     let rules = house.rules();
     let verdict = judge::door(&rules.policy, caller.clone(), target.clone());
     let passed = house.ledger.enter(verdict).await;
@@ -273,6 +277,11 @@ async fn proceed(
     verdict: Verdict<Ruling>,
     body: FromBox<'_>,
 ) -> Response<Reply> {
+    if !here.requests_rate.allows() {
+        body.discard();
+        let told = accept::too_often(&here.id, "requests", "requests_per_minute_per_box");
+        return record::refuse_inside(&house.ledger, caller, &told, shape);
+    }
     let Some(place) = here.request_place() else {
         body.discard();
         return record::refuse_inside(&house.ledger, caller, &accept::too_many_requests(&here.id), shape);

@@ -21,6 +21,7 @@ use crate::flow::relay::Upstreams;
 use crate::ledger::tail::TailFault;
 use crate::ledger::{Ledger, LedgerError, count};
 use crate::live::Live;
+use crate::rate::Rate;
 use crate::refresh::Refresher;
 use crate::reload::Source;
 use crate::runs::{RecordFault, Runs};
@@ -66,6 +67,8 @@ pub struct BoxHouse {
     pub door: String,
     pub connections: Arc<Semaphore>,
     requests: Arc<Semaphore>,
+    pub requests_rate: Rate,
+    pub tunnels_rate: Rate,
 }
 
 /// A house that cannot be built.
@@ -176,6 +179,8 @@ impl BoxHouse {
             settings: RwLock::new(Arc::new(config)),
             connections: Arc::new(Semaphore::new(limits.connections_per_box)),
             requests: Arc::new(Semaphore::new(limits.requests_in_flight_per_box)),
+            requests_rate: Rate::per_minute(limits.requests_per_minute_per_box),
+            tunnels_rate: Rate::per_minute(limits.tunnels_per_minute_per_box),
         }
     }
 

@@ -28,6 +28,7 @@ pub mod tls;
 pub mod host;
 pub mod refusal;
 pub mod drain;
+pub mod rate;
 pub mod echo;
 pub mod files;
 pub mod cli;

@@ -18,6 +18,10 @@ pub struct Limits {
     pub connections_total: usize,
     /// Requests under way at once.
     pub requests_in_flight_per_box: usize,
+    /// Requests in a minute, refused ones too: each is a line of the ledger at least.
+    pub requests_per_minute_per_box: usize,
+    /// Tunnels in a minute: each can cost a certificate.
+    pub tunnels_per_minute_per_box: usize,
     /// Bytes of one request head.
     pub head_bytes: usize,
     /// Header fields of one request head.
@@ -54,6 +58,8 @@ impl Default for Limits {
             connections_per_box: 512,
             connections_total: 8192,
             requests_in_flight_per_box: 256,
+            requests_per_minute_per_box: 60_000,
+            tunnels_per_minute_per_box: 20_000,
             head_bytes: 64 * 1024,
             head_headers: 200,
             head_deadline: Duration::from_secs(10),
@@ -85,6 +91,16 @@ impl Limits {
                 "requests_in_flight_per_box",
                 1..=65_536,
                 defaults.requests_in_flight_per_box,
+            ),
+            requests_per_minute_per_box: limits.count(
+                "requests_per_minute_per_box",
+                1..=10_000_000,
+                defaults.requests_per_minute_per_box,
+            ),
+            tunnels_per_minute_per_box: limits.count(
+                "tunnels_per_minute_per_box",
+                1..=10_000_000,
+                defaults.tunnels_per_minute_per_box,
             ),
             // hyper cannot read heads in less than 8 KiB.
             head_bytes: limits.count("head_bytes", 8_192..=1_048_576, defaults.head_bytes),

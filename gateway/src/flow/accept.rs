@@ -211,6 +211,17 @@ pub fn too_many_requests(box_id: &BoxId) -> Told {
     )
 }
 
+/// A request or a tunnel over what the box may have in a minute; `key` is the limit that says so.
+#[must_use]
+pub fn too_often(box_id: &BoxId, what: &str, key: &str) -> Told {
+    let refusal = Refusal::new(
+        Reason::TooMany,
+        format!("too many {what} came from this box in a minute"),
+        format!("box {box_id} reached its limit of {what} in a minute"),
+    );
+    Told::new(None, refusal.with_hint(format!("send fewer at a time; an operator can raise `{key}` in [limits]")))
+}
+
 fn broken(error: &hyper::Error) -> Option<Told> {
     let (reason, outside) = if error.is_parse_too_large() {
         (Reason::HeadTooLarge, "the request head is too long")

@@ -101,7 +101,7 @@ impl Ground {
             .ceiling("10h")
             .ledger(&format!("sync = \"{}\"\ndeadline = \"{deadline}\"", wanted.sync))
             .extra(&format!(
-                "[limits]\nconnections_per_box = 8000\nrequests_in_flight_per_box = 4000\n{waits}{grants}"
+                "[limits]\nconnections_per_box = 8000\nrequests_in_flight_per_box = 4000\n{RATES}{waits}{grants}"
             ));
         for at in 1..wanted.boxes {
             house = house.add_box(&format!("more-{at}"), "");
@@ -130,3 +130,6 @@ impl Ground {
 pub const FIRST: &str = "one";
 /// What must arrive at the origin in place of what a client sent.
 pub const SECRET: &str = "sk-ant-oat01-the-real-one-of-the-bench-0123456789abcdef";
+
+/// More than can be measured here.
+const RATES: &str = "requests_per_minute_per_box = 10000000\ntunnels_per_minute_per_box = 10000000\n";

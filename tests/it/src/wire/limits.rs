@@ -13,6 +13,8 @@ pub(super) const CASES: &[Case] = &[
     case("wire::r66_half_open_tls_is_ended", half_open).needs(GATEWAY),
     case("wire::r66_thousands_of_connections_leave_nothing_behind", crowd).needs(GATEWAY),
     case("wire::r66_one_box_at_its_limit_does_not_harm_another", own_limit).needs(GATEWAY),
+    case("wire::r66_a_box_has_so_many_requests_and_tunnels_in_a_minute_and_no_other_is_harmed", in_a_minute)
+        .needs(GATEWAY),
     case("wire::r66_garbage_at_the_door_does_not_take_it_down", garbage).needs(GATEWAY),
 ];
 
@@ -118,6 +120,41 @@ fn own_limit() -> Result<()> {
         let answer = wire.inside("api.test").ok()?.ask(&get("api.test", "/again", "")).ok()?;
         (answer.status == 200).then_some(())
     })
+}
+
+fn in_a_minute() -> Result<()> {
+    let wire = Wire::with(Options::default(), |house| {
+        let rates = "\n[limits]\nrequests_per_minute_per_box = 30\ntunnels_per_minute_per_box = 5\n";
+        house.add_box("two", "").extra(rates)
+    })?;
+    wire.answer_all();
+    let other = Claimed::take(&wire.house.door("two"))?;
+    let mut inside = wire.inside("api.test")?;
+    let mut taken = 0;
+    let refused = loop {
+        let answer = inside.ask(&get("api.test", "/", "")).with_context(|| format!("request {taken}"))?;
+        if answer.status != 200 {
+            break answer;
+        }
+        taken += 1;
+        ensure!(taken < 60, "no end of requests");
+    };
+    ensure!(taken >= 30 && refused.status == 503 && refused.reason() == Some("too-many"), "{taken}, then {refused:?}");
+    let seen = wire.standin.seen().len();
+    ensure!(seen == taken, "{seen} went out, {taken} were let through");
+    let head = harness::door::connect_head("other.test:443", Some(wire.claimed.token()));
+    let mut statuses = Vec::new();
+    for _ in 0..8 {
+        statuses.push(Tunnel::open(&wire.house.door("one"))?.ask(head.as_bytes())?.status);
+    }
+    ensure!(statuses[..4] == [200; 4] && statuses[4..].contains(&503), "{statuses:?}");
+    wire.house.wait_line("the refusal", |line| line["kind"] == "refused" && line["reason"] == "too-many")?;
+    let lines = wire.house.ledger()?.iter().filter(|line| line["reason"] == "too-many").count();
+    ensure!(lines <= 4, "{lines} lines of the same");
+    let mut inside = Tunnel::connect(&wire.house.door("two"), other.token(), "api.test:443")?
+        .tls(&wire.house.ca_pem()?, "api.test")?;
+    ensure!(inside.ask(&get("api.test", "/other", ""))?.status == 200, "the other box was harmed");
+    Ok(())
 }
 
 fn garbage() -> Result<()> {
