@@ -5,6 +5,7 @@ use std::io::BufReader;
 use gateway::ledger::story::{Story, is_of_run, short};
 use gateway::ledger::verify::verify;
 use gateway::ledger::{Entry, Kind, Receipt};
+use gateway::recorded::stream::{self, Wanted};
 use sha2::{Digest, Sha256};
 
 use crate::cut;
@@ -25,6 +26,13 @@ pub(crate) fn holds(data: &[u8]) {
             assert!(!short.contains(|letter: char| letter.is_control()), "{short:?}");
         }
     }
+    let requests = |size: usize| {
+        let mut told = Vec::new();
+        let reader = BufReader::with_capacity(size, bytes);
+        let left = stream::read(reader, &Wanted::default(), |one| told.push(format!("{one:?}"))).expect("memory reads");
+        (told, left)
+    };
+    assert_eq!(requests(1 << 16), requests(size));
     assert!(!story.tell().contains(|letter: char| letter.is_control() && letter != '\n'));
     changed(sizes, bytes);
 }
