@@ -1,7 +1,7 @@
 //! The ledger: append-only JSON Lines with a hash chain. What was not written down cannot be used.
 //!
 //! A step of the journey hands in a [`Verdict`]; [`Ledger::enter`] gives its value back only once its line is written.
-//! One thread owns file, chain and lock. `docs/ledger.md` holds the format and what happens when the disk does not take it.
+//! One writer owns file, chain and lock. `docs/ledger.md` holds the format and what happens when the disk does not take it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +33,7 @@ mod line;
 mod windows;
 mod queue;
 mod writer;
+mod turns;
 mod syncer;
 mod book;
 mod paper;
@@ -187,13 +188,7 @@ impl Ledger {
         deadline: Duration,
         left: Tallies,
     ) -> Result<Self, LedgerError> {
-        let (alive, gone) = tokio::sync::watch::channel(false);
-        let thread = std::thread::Builder::new().name("ledger".to_owned());
-        let run = move || {
-            let is_whole = writer.run();
-            alive.send_replace(is_whole);
-        };
-        thread.spawn(run).map_err(LedgerError::Start)?;
+        let gone = turns::start(Arc::clone(&queue), writer).map_err(LedgerError::Start)?;
         Ok(Self(Arc::new(Handle { queue, deadline, gone, left })))
     }
 

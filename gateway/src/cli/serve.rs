@@ -67,7 +67,10 @@ pub fn run(path: &Path) -> Result<(), ServeFault> {
     gather_chance();
     let config = config::load(path).map_err(ServeFault::Config)?;
     descriptors();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeFault::Runtime)?;
+    // The ledger's task may be held up by a disk: another thread must be there for all others.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(threads).enable_all().build().map_err(ServeFault::Runtime)?;
     runtime.block_on(serve(config))
 }
 

@@ -1,8 +1,9 @@
-//! The queue between those who write lines and the one thread that does: bounded, and a closing always has its place.
+//! The queue between those who write lines and the writer: bounded, and a closing always has its place.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -71,12 +72,29 @@ struct Waiting {
     unrecorded: Option<Repeats>,
     /// Someone waits for what is queued, or there is no reason that it should wait.
     is_urgent: bool,
-    /// The writer waits: to wake it when it does not would cost as much.
-    is_awaited: bool,
-    /// It waits until it is told, and not just for a nap.
-    is_asleep: bool,
+    turns: Turns,
     is_stopping: bool,
     is_shut: bool,
+}
+
+/// Who takes the writer's turns, and when: a task where there is one, and the ledger's thread for all that the task does not.
+#[derive(Default)]
+struct Turns {
+    has_task: bool,
+    /// The task's, while it waits.
+    waker: Option<Waker>,
+    /// The task's turn, while it lasts.
+    began: Option<Instant>,
+    /// The task found the writer in the thread's hands: the next turn is the thread's.
+    is_handed: bool,
+    /// When the writer wants a turn, whatever comes.
+    due: Option<Instant>,
+    /// A turn was taken since the thread looked last.
+    has_acted: bool,
+    /// What is queued was there when the thread looked last.
+    has_lain: bool,
+    /// The thread waits until it is told, and does not look every now and then.
+    is_asleep: bool,
 }
 
 /// For those who write lines.
@@ -108,10 +126,11 @@ impl Queue {
         if waiting.is_shut {
             return;
         }
-        if waiting.is_asleep || waiting.jobs.len() >= COMPANY {
+        if waiting.jobs.len() >= COMPANY {
             self.push(waiting, Job::Close(closing));
         } else {
             waiting.jobs.push_back(Job::Close(closing));
+            self.keep_awake(&mut waiting);
         }
     }
 
@@ -150,29 +169,85 @@ impl Queue {
 
 /// For the writer.
 impl Queue {
-    /// Waits for something to do, until the given moment. What nobody waits for is left alone for a nap, for company.
-    pub(super) fn take(&self, until: Option<Instant>) -> Taken {
+    /// What is there now.
+    pub(super) fn take(&self) -> Taken {
         let mut waiting = self.lock();
-        let mut nap = None;
-        while !waiting.is_urgent && !waiting.is_stopping {
+        waiting.is_urgent = false;
+        waiting.turns.is_handed = false;
+        waiting.turns.has_acted = true;
+        waiting.openings = 0;
+        Taken { jobs: waiting.jobs.drain(..).collect(), is_stopping: waiting.is_stopping }
+    }
+
+    /// When the writer wants its next turn, whatever comes.
+    pub(super) fn next_due(&self, due: Option<Instant>) {
+        self.lock().turns.due = due;
+    }
+
+    /// For the thread: waits until a turn is its own. While there is something to do it looks at least every [`NAP`], writes
+    /// what nobody waits for, and says by `stuck` that the task's turn lasts too long.
+    pub(super) fn turn_of_thread(&self, stuck: impl Fn()) {
+        let mut waiting = self.lock();
+        loop {
             let now = Instant::now();
-            let nap = *nap.get_or_insert(now + NAP);
-            waiting.is_asleep = nap <= now;
-            if until.is_some_and(|until| until <= now) || waiting.is_asleep && !waiting.jobs.is_empty() {
-                break;
+            let Waiting { jobs, is_urgent, turns, is_stopping, .. } = &mut *waiting;
+            if turns.began.is_some_and(|began| now - began > STUCK) {
+                stuck();
             }
-            waiting.is_awaited = true;
-            let end = if waiting.is_asleep { until } else { Some(until.map_or(nap, |until| until.min(nap))) };
+            let is_due = turns.due.is_some_and(|due| due <= now) || turns.has_lain && !jobs.is_empty();
+            if *is_stopping || turns.is_handed || *is_urgent && !turns.has_task || is_due && turns.began.is_none() {
+                turns.has_lain = false;
+                return;
+            }
+            turns.has_lain = !jobs.is_empty();
+            let acts = std::mem::take(&mut turns.has_acted) || turns.has_lain || turns.began.is_some();
+            let nap = acts.then(|| now + NAP);
+            let end = if is_due { nap } else { [nap, turns.due].into_iter().flatten().min() };
+            turns.is_asleep = nap.is_none();
             waiting = match end {
                 Some(end) => self.wake.wait_timeout(waiting, end - now).unwrap_or_else(PoisonError::into_inner).0,
                 None => self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner),
             };
-            waiting.is_awaited = false;
+            waiting.turns.is_asleep = false;
         }
-        waiting.is_asleep = false;
-        waiting.is_urgent = false;
-        waiting.openings = 0;
-        Taken { jobs: waiting.jobs.drain(..).collect(), is_stopping: waiting.is_stopping }
+    }
+
+    /// For the task: from now on what is urgent is its business; or, at its end, the thread's.
+    pub(super) fn has_task(&self, has: bool) {
+        let mut waiting = self.lock();
+        waiting.turns.has_task = has;
+        (waiting.turns.waker, waiting.turns.began) = (None, None);
+        drop(waiting);
+        self.wake.notify_one();
+    }
+
+    /// For the task: until something is urgent; `false` at the end. Who has just had a turn lets others go first.
+    pub(super) fn poll_urgent(&self, cx: &Context<'_>, has_had_turn: &mut bool) -> Poll<bool> {
+        let mut waiting = self.lock();
+        if waiting.is_shut {
+            return Poll::Ready(false);
+        }
+        if waiting.is_urgent && !waiting.turns.is_handed {
+            if std::mem::take(has_had_turn) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            waiting.turns.began = Some(Instant::now());
+            return Poll::Ready(true);
+        }
+        waiting.turns.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// The task's turn is over, or it could not be taken: then it is the thread's.
+    pub(super) fn turn_ended(&self, was_taken: bool) {
+        let mut waiting = self.lock();
+        waiting.turns.began = None;
+        if !was_taken {
+            waiting.turns.is_handed = true;
+            drop(waiting);
+            self.wake.notify_one();
+        }
     }
 
     pub(super) fn line_ended(&self) {
@@ -228,8 +303,13 @@ impl Queue {
         waiting.is_stopping = true;
         waiting.is_shut = true;
         let jobs = std::mem::take(&mut waiting.jobs);
+        let waker = waiting.turns.waker.take();
         drop(waiting);
         drop(jobs);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        self.wake.notify_one();
     }
 
     fn push_aside(&self, entry: Entry) -> bool {
@@ -250,9 +330,21 @@ impl Queue {
     fn push(&self, mut waiting: MutexGuard<'_, Waiting>, job: Job) {
         waiting.jobs.push_back(job);
         let was_urgent = std::mem::replace(&mut waiting.is_urgent, true);
-        let is_awaited = waiting.is_awaited;
+        let waker = waiting.turns.waker.take();
+        if waiting.turns.has_task {
+            self.keep_awake(&mut waiting);
+        } else if !was_urgent {
+            self.wake.notify_one();
+        }
         drop(waiting);
-        if is_awaited && !was_urgent {
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The thread looks every now and then from here on.
+    fn keep_awake(&self, waiting: &mut Waiting) {
+        if std::mem::take(&mut waiting.turns.is_asleep) {
             self.wake.notify_one();
         }
     }
@@ -278,6 +370,8 @@ impl Waiting {
 
 /// How long a closing may wait for another line, so that one write and one waking are enough for both.
 const NAP: Duration = Duration::from_millis(2);
+/// A turn of the task that lasts longer holds up the thread that it runs on.
+const STUCK: Duration = Duration::from_millis(20);
 /// So many closings are company enough.
 const COMPANY: usize = 256;
 const OPENINGS: usize = 8192;

@@ -96,6 +96,37 @@ async fn a_line_is_opened_before_its_value_is_given_out_and_closed_once() {
 
 #[tokio::test]
 async fn a_closing_goes_with_the_next_line_and_by_itself_where_none_comes() {
+    closes_with_company_or_alone().await;
+}
+
+/// The same where a task takes the turns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beside_the_requests_a_closing_goes_with_the_next_line_and_by_itself_where_none_comes() {
+    closes_with_company_or_alone().await;
+}
+
+/// A runtime that is gone took the task with it: what is left is the thread's.
+#[test]
+fn a_ledger_outlives_the_runtime_that_it_was_opened_in() {
+    let desk = Desk::new();
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
+    let first = runtime();
+    let (ledger, line) = first.block_on(async {
+        let ledger = desk.open().expect("a new ledger");
+        let line = enter(&ledger).await;
+        (ledger, line)
+    });
+    drop(first);
+    runtime().block_on(async {
+        line.close(complete());
+        enter(&ledger).await.close(complete());
+        ledger.close().await.expect("the disk takes it");
+    });
+    assert_eq!((desk.lines().len(), desk.codes()), (4, vec![]));
+}
+
+async fn closes_with_company_or_alone() {
     let desk = Desk::new();
     let ledger = desk.open().expect("a new ledger");
     let kinds = || desk.lines().iter().map(|line| line["kind"].clone()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! The writer: one thread that owns the file, takes what is queued, writes it in one go and says so.
+//! The writer: owns the file; in each of its turns it takes what is queued, writes it in one go and says so.
 
 use std::collections::VecDeque;
 use std::io;
@@ -88,20 +88,15 @@ impl<P: Paper> Writer<P> {
         self.keeper = Some(keeper);
     }
 
-    /// Until the queue is stopped. Whether nothing was left unwritten.
-    pub(super) fn run(mut self) -> bool {
-        let _gone = Gone(Arc::clone(&self.queue));
-        loop {
-            self.queue.tell_repeats(false);
-            let taken = self.queue.take(self.wakes_at());
-            if !taken.jobs.is_empty() || self.is_retry_due() {
-                self.write(taken.jobs);
-            }
-            self.sync_if_due();
-            if taken.is_stopping && self.finish() {
-                return self.end();
-            }
+    /// One turn: writes what is queued, and what is due. Whether the end has come.
+    pub(super) fn turn(&mut self) -> bool {
+        let taken = self.queue.take();
+        if !taken.jobs.is_empty() || self.is_retry_due() {
+            self.write(taken.jobs);
         }
+        self.sync_if_due();
+        self.queue.next_due(self.wakes_at());
+        taken.is_stopping
     }
 
     fn write(&mut self, fresh: Vec<Job>) {
@@ -336,13 +331,13 @@ impl<P: Paper> Writer<P> {
         !self.held.is_empty() || !self.book.is_sound()
     }
 
-    fn wakes_at(&self) -> Option<Instant> {
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
         let retry = if self.needs_retry() { self.retry_at } else { None };
         [retry, self.sync_at, self.queue.next_window_end()].into_iter().flatten().min()
     }
 
     /// Whether the end is reached. A disk that stays full is waited for within limits.
-    fn finish(&mut self) -> bool {
+    pub(super) fn finish(&mut self) -> bool {
         let stop_by = *self.stop_by.get_or_insert_with(|| Instant::now() + self.patience);
         self.queue.tell_repeats(true);
         if (self.needs_retry() || self.syncing.is_some()) && Instant::now() < stop_by {
@@ -354,7 +349,7 @@ impl<P: Paper> Writer<P> {
     }
 
     /// The last lines, when no more can come.
-    fn end(&mut self) -> bool {
+    pub(super) fn end(mut self) -> bool {
         let why = "the gateway stopped before this ended";
         let closings = self.past.open.iter().map(|(of, caller)| (*of, unknown_body(*of, caller, why)));
         let last = closings.map(|(of, body)| Job::Close(Closing { of, body })).collect();
@@ -375,18 +370,6 @@ impl<P: Paper> Writer<P> {
             checkpoint::write_or_tell(keeper.path(), &self.past);
         }
         is_whole
-    }
-}
-
-/// Tells the queue that nobody takes from it any more, also when the thread fails.
-struct Gone(Arc<Queue>);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.health.went_down("the ledger's writer failed");
-        }
-        self.0.abandon();
     }
 }
 

@@ -231,6 +231,52 @@ async fn a_disk_that_hangs_is_a_refusal_at_the_deadline() {
     assert_eq!(house.desk.codes(), [], "what came too late is closed");
 }
 
+/// The turns are a task's here, and the disk holds up the thread that it runs on; the other one waits for nothing that could
+/// tell it of the time.
+#[test]
+fn a_disk_that_hangs_holds_up_one_thread_alone_and_is_a_refusal_at_the_deadline() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
+    let house = runtime.block_on(async { faultable(SyncMode::Batch, Duration::from_millis(200)) });
+    for _ in 0..5 {
+        house.set(|faults| faults.hang = Duration::from_millis(900));
+        let ledger = house.ledger.clone();
+        let (tell, told) = std::sync::mpsc::channel();
+        runtime.spawn(async move {
+            // Who is woken by the clock, or by a socket, wakes nobody else.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let start = Instant::now();
+            let told = ledger.enter(Verdict::allow((), request())).await.err();
+            let _ = tell.send((told.map(|told| told.refusal.reason()), start.elapsed()));
+        });
+        let (reason, elapsed) = told.recv().expect("it is told");
+        assert_eq!(reason, Some(Reason::LedgerDown));
+        assert!(elapsed < Duration::from_millis(600), "{elapsed:?}");
+        house.set(|faults| faults.hang = Duration::ZERO);
+        runtime.block_on(house.is_up_again());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    runtime.block_on(house.ledger.clone().close()).expect("there is room");
+    assert_eq!(house.desk.codes(), [], "what came too late is closed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beside_the_requests_a_full_disk_refuses_and_flows_again() {
+    let house = faultable(SyncMode::Batch, DEADLINE);
+    let line = enter(&house.ledger).await;
+    let whole = house.desk.bytes();
+    house.set(|faults| faults.room = Some(whole.len() as u64 + 30));
+    assert!(house.refused().await);
+    assert!(house.holds(&whole).await, "the short write was cut back");
+    line.close(complete());
+    house.set(|faults| faults.room = None);
+    house.is_up_again().await;
+    enter(&house.ledger).await.close(complete());
+    house.ledger.close().await.expect("there is room");
+    let lines = house.desk.lines();
+    assert_eq!(lines.iter().filter(|line| line["kind"] == "closed").count(), 2, "{lines:?}");
+    assert_eq!(house.desk.codes(), []);
+}
+
 #[tokio::test]
 async fn a_file_changed_by_someone_else_is_never_written_on() {
     let house = faultable(SyncMode::Batch, DEADLINE);
