@@ -173,7 +173,10 @@ impl Reader {
             if self.expects == Expects::Inside {
                 let left = &bytes[at..];
                 let plain = memchr2(b'"', b'\\', left).unwrap_or(left.len());
-                let good = left[..plain].iter().position(|byte| *byte < b' ').unwrap_or(plain);
+                // No way out of the loop before its end, so that many bytes are looked at in one step.
+                let is_odd = left[..plain].iter().fold(false, |odd, byte| odd | (*byte < b' '));
+                let control = || left[..plain].iter().position(|byte| *byte < b' ');
+                let good = if is_odd { control().unwrap_or(plain) } else { plain };
                 self.text.keep(&text[at..at + good]).map_err(Broken::Json)?;
                 if good < plain {
                     return Err(Broken::Json(Fault::Syntax));
