@@ -263,7 +263,7 @@ impl Reason {
             Self::HeadTooLarge => "send a smaller request head",
             Self::HeadLate => "send the whole request head at once",
             Self::TooMany => {
-                "wait for open requests of this box to end, or raise the limit in the house's configuration"
+                "wait for open requests of this box to end, send fewer in a minute, or raise the limit in the house's configuration"
             }
             Self::NotTls => "only TLS is spoken after CONNECT",
             Self::HandshakeFailed => {
