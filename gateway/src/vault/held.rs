@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use super::credential::{Credential, Whose};
 use super::login::Login;
@@ -32,16 +31,7 @@ pub(super) enum Held {
 #[derive(Debug)]
 pub(super) struct SecretFile {
     path: PathBuf,
-    last: Mutex<Option<Known>>,
-}
-
-/// What a file held.
-#[derive(Debug)]
-struct Known {
-    /// When the file was looked at last.
-    looked: Instant,
-    stamp: FileStamp,
-    credential: Arc<Credential>,
+    last: Mutex<Option<(FileStamp, Arc<Credential>)>>,
 }
 
 impl Held {
@@ -133,33 +123,25 @@ impl SecretFile {
         }
     }
 
-    /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing. It is
-    /// looked at no more than every [`LOOK_EVERY`], however many requests come.
+    /// What was read last, while the file is the same; else what is in it now. A file that has become bad gives nothing.
     fn read(&self, whose: &Whose) -> Result<Arc<Credential>, SourceFault> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if let Some(known) = &*last
-            && now - known.looked < LOOK_EVERY
-        {
-            return Ok(Arc::clone(&known.credential));
-        }
         let stamp = source::stamp(&self.path)?;
-        if let Some(known) = &mut *last
-            && known.stamp.is_same(&stamp)
+        if let Some((seen, credential)) = &*last
+            && seen.is_same(&stamp)
         {
-            known.looked = now;
-            return Ok(Arc::clone(&known.credential));
+            return Ok(Arc::clone(credential));
         }
         let before = last.take();
         let Reading { text, stamp } = source::read(&self.path)?;
         let credential = match before {
             // A file that has just been written is read again and again: what it is looked for by is not made anew.
-            Some(Known { credential, .. }) if credential.expose() == text.expose() => credential,
+            Some((_, credential)) if credential.expose() == text.expose() => credential,
             _ => Credential::new(whose, text)
                 .map(Arc::new)
                 .map_err(|malformed| SourceFault::File(self.path.clone(), malformed))?,
         };
-        *last = Some(Known { looked: now, stamp, credential: Arc::clone(&credential) });
+        *last = Some((stamp, Arc::clone(&credential)));
         Ok(credential)
     }
 }
@@ -178,6 +160,3 @@ impl fmt::Display for Held {
         }
     }
 }
-
-/// Of several requests within this time one looks at the file: whoever changed it cannot have told them apart.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(2);

@@ -13,11 +13,6 @@ use super::{
     LoginConfig, Malformed, Outage, Role, SecretConfig, SecretName, Source, SourceFault, Vault, VaultFault, Whose,
 };
 
-/// Until a file is looked at again.
-fn unlooked() {
-    std::thread::sleep(2 * super::held::LOOK_EVERY);
-}
-
 fn secret(source: Source) -> Vec<SecretConfig> {
     vec![SecretConfig {
         name: SecretName::new("model"),
@@ -100,16 +95,13 @@ fn a_replaced_file_is_read_again_and_a_spoiled_one_gives_nothing() {
     assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::Missing(_), .. })));
     for text in ["sk-one\n", "sk-two\r\n", " sk-six\t"] {
         crate::files::write_private(&path, text.as_bytes()).expect("written");
-        unlooked();
         assert_eq!(value(&vault).as_deref(), Ok(text.trim()), "replaced");
     }
     // In place, of the same length, within the same tick of the clock.
     fs::write(&path, " sk-ten\t").expect("written");
-    unlooked();
     assert_eq!(value(&vault).as_deref(), Ok("sk-ten"));
     assert_eq!(vault.available(Provider::Anthropic), Some(CredentialKind::Login));
     fs::write(&path, "").expect("written");
-    unlooked();
     assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::Empty), .. })));
     assert_eq!(vault.available(Provider::Anthropic), None);
     assert!(vault.status()[0].outage.is_some());
@@ -145,19 +137,16 @@ fn a_file_is_used_while_it_is_there_and_the_login_without_it() {
     assert_eq!((seen(), vault.status()[0].provider), ((None, None, None), Some(Provider::Anthropic)));
     let text = r#"{"claudeAiOauth":{"accessToken":"sk-ant-oat01-mine-of-the-host","refreshToken":"sk-ant-ort01-of-the-host","expiresAt":4102444800000}}"#;
     crate::files::write_private(&login.join(".credentials.json"), text.as_bytes()).expect("written");
-    unlooked();
     let kind = Some(CredentialKind::Login);
     assert_eq!(seen(), (Some("sk-ant-oat01-mine-of-the-host".to_owned()), kind, kind));
     assert!(vault.login(&SecretName::new("model")).is_some() && vault.status()[0].source.contains("since there is no"));
     crate::files::write_private(&path, b"sk-ant-api03-key-of-the-house").expect("written");
-    unlooked();
     let kind = Some(CredentialKind::ApiKey);
     assert_eq!(seen(), (Some("sk-ant-api03-key-of-the-house".to_owned()), kind, kind));
     assert!(vault.login(&SecretName::new("model")).is_none(), "nothing of it is refreshed meanwhile");
     assert_eq!(vault.marks().secrets.len(), 3, "a box is searched for all three, used or not");
     // What is there and no credential is an outage, and nothing else is used in its place.
     crate::files::write_private(&path, b"neither").expect("written");
-    unlooked();
     assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::NoShape(_)), .. })));
     fs::remove_file(&path).expect("removed");
     assert_eq!(value(&vault).as_deref(), Ok("sk-ant-oat01-mine-of-the-host"));
@@ -176,13 +165,11 @@ fn a_chatgpt_login_that_has_ended_or_names_no_account_is_an_outage() {
         let claims = format!(r#"{{"exp":{exp},"https://api.openai.com/auth":{{"chatgpt_account_id":"a"}}}}"#);
         let token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
         crate::files::write_private(&path, token.as_bytes()).expect("written");
-        unlooked();
         let told = value(&vault);
         assert_eq!(told.is_ok(), usable, "{ends_in}: {told:?}");
         assert!(usable || matches!(told, Err(Outage::Expired { .. })), "{told:?}");
     }
     crate::files::write_private(&path, b"opaque").expect("written");
-    unlooked();
     assert!(matches!(value(&vault), Err(Outage::File { fault: SourceFault::File(_, Malformed::NoAccount), .. })));
 }
 
