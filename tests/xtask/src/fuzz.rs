@@ -131,10 +131,9 @@ impl Fuzzer {
             bail!("there is no fuzz target {target:?}; there are {}", targets()?.join(", "));
         }
         std::fs::create_dir_all(&found).with_context(|| format!("make {}", found.display()))?;
-        let broke = self.folder.join(format!("broke-{target}-"));
         let mut command = self.command(target);
         command.args(["-use_value_profile=1", &format!("-max_len={LONGEST}")]);
-        command.arg(format!("-max_total_time={seconds}")).arg(format!("-artifact_prefix={}", broke.display()));
+        command.arg(format!("-max_total_time={seconds}"));
         command.arg(&found).arg(&seeds);
         let output = self.run(target, &mut command, Duration::from_secs(seconds) + 3 * MINUTE)?;
         if output.good {
@@ -184,6 +183,9 @@ impl Fuzzer {
         if dictionary.is_file() {
             command.arg(format!("-dict={}", dictionary.display()));
         }
+        // Also of a merge: what breaks the target is put there, and not where it was started.
+        let broke = self.folder.join(format!("broke-{target}-"));
+        command.arg(format!("-artifact_prefix={}", broke.display()));
         command.args(["-timeout=20", "-rss_limit_mb=1024"]);
         command
     }
